@@ -1,0 +1,38 @@
+# Two commands: `make quickstart` (the main job) and `make test` (all tests and linters). Both install by themselves.
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+BASE_PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
+export OMP_NUM_THREADS ?= 2
+export PATH := $(abspath $(BIN)):$(PATH)
+
+.PHONY: test lint quickstart install clean
+
+test: install lint
+	@echo "== tests"
+	python -m pytest -q tests
+
+lint: install
+	@echo "== linters"
+	ruff check .
+	mypy fairseq_groc
+
+quickstart: install
+	python examples/quickstart/run.py --workdir quickstart-run
+
+install: $(VENV)/.installed $(VENV)/.wordnet
+
+$(VENV)/.installed: requirements.txt setup.py
+	@echo "== installing pinned dependencies into $(VENV) (the first time fairseq is compiled: about 4 minutes)"
+	$(BASE_PYTHON) -m venv $(VENV)
+	PIP_CONSTRAINT=requirements.txt python -m pip install --quiet -r requirements.txt
+	python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.wordnet: $(VENV)/.installed
+	@echo "== finding or installing WordNet"
+	scripts/install_wordnet.sh
+	@touch $@
+
+clean:
+	rm -rf $(VENV) quickstart-run build dist *.egg-info

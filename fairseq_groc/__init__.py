@@ -1,0 +1,29 @@
+"""fairseq_groc: word-level language models with a vocabulary that can change at any time, as a fairseq plugin.
+
+Registered with fairseq on import (``--user-dir fairseq_groc``):
+
+- task ``wordnet_lexicon``
+- architectures ``groc_lstm_lm``, ``groc_lstm_lm_ptb``, ``groc_lstm_lm_wikitext2``, ``groc_lstm_lm_small``
+- learning-rate schedule ``resumable_reduce_lr_on_plateau``
+"""
+
+import argparse
+
+__version__ = "0.1.0"
+
+try:
+    import fairseq  # noqa: F401
+except Exception as error:  # missing, or broken: fairseq 0.12.2 fails with ValueError on Python 3.11
+    raise ImportError(
+        f"fairseq_groc needs a working fairseq, and `import fairseq` failed: {error}. "
+        "Install one: pip install 'fairseq_groc[fairseq]' (fairseq's main branch, mended for Python 3.11)."
+    ) from error
+
+import torch
+
+# fairseq's checkpoints hold one class beside plain types; torch >= 2.6 loads them safely once it is named
+torch.serialization.add_safe_globals([argparse.Namespace])
+
+from fairseq_groc.models import groc_lstm_lm  # noqa: E402, F401
+from fairseq_groc.optim import resumable_plateau  # noqa: E402, F401
+from fairseq_groc.tasks import wordnet_lexicon  # noqa: E402, F401

@@ -1,0 +1,36 @@
+"""``python -m fairseq_groc``: commands around fairseq's own."""
+
+import argparse
+import logging
+import sys
+
+from fairseq_groc.cli import config, explain, prepare, score, tables, user_dir
+from fairseq_groc.errors import GrocError
+
+COMMANDS = {
+    "user-dir": user_dir,
+    "prepare": prepare,
+    "tables": tables,
+    "explain": explain,
+    "score": score,
+    "config": config,
+}
+
+
+def main(arguments=None) -> int:
+    """Run a command; an error of ours is one line and exit code 1."""
+    parser = argparse.ArgumentParser(prog="python -m fairseq_groc", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, module in COMMANDS.items():
+        module.add_arguments(commands.add_parser(name, help=str(module.__doc__).splitlines()[0]))
+    args = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    try:
+        return COMMANDS[args.command].run(args) or 0
+    except GrocError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The commands, a module each: add_arguments(parser) and run(args)."""

@@ -1,0 +1,129 @@
+"""Check, tokenise and count raw text: the part of scripts/preprocess.sh that is not fairseq-preprocess."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Iterable, Iterator, List
+
+from fairseq.data import Dictionary
+
+from fairseq_groc.errors import DataError
+
+RESERVED = ("<s>", "<pad>", "</s>")
+
+
+def add_arguments(parser) -> None:
+    steps = parser.add_subparsers(dest="step", required=True)
+    text = steps.add_parser("text", help="check a raw file, tokenise and lower-case it if asked")
+    text.add_argument("source")
+    text.add_argument("target")
+    text.add_argument("--tokenize", metavar="LANG", help="with sacremoses, for this language")
+    text.add_argument("--lower", action="store_true")
+    vocabulary = steps.add_parser("vocabulary", help="write dict.txt")
+    vocabulary.add_argument("target")
+    vocabulary.add_argument("--train", help="count this text")
+    vocabulary.add_argument("--threshold", type=int, default=1, help="leave out rarer words")
+    vocabulary.add_argument("--vocabulary-from", help="begin with the dictionary of this data folder")
+    vocabulary.add_argument("--add", nargs="*", default=[], help="append the words of these texts")
+    report = steps.add_parser("report", help="print the counts of a data folder")
+    report.add_argument("data")
+    report.add_argument("--texts", nargs="*", default=[], metavar="SPLIT=FILE")
+    report.add_argument("--known", help="data folder whose training split decides which words are new")
+
+
+def run(args) -> None:
+    {"text": _text, "vocabulary": _vocabulary, "report": _report}[args.step](args)
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a text.
+
+    Raises:
+        DataError: missing, empty, not UTF-8, or with a reserved symbol as a word; says where.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    if path.stat().st_size == 0:
+        raise DataError(f"{path} is empty: nothing to train or score on")
+    with open(path, "rb") as file:
+        for number, raw in enumerate(file, start=1):
+            try:
+                line = raw.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise DataError(f"{path}:{number}: not UTF-8 ({error.reason}). Convert the file: iconv -t UTF-8") from None
+            for symbol in RESERVED:
+                if symbol in line.split():
+                    raise DataError(f"{path}:{number}: contains {symbol}, which fairseq reserves. Remove or respell it.")
+            yield line.rstrip("\r\n")
+
+
+def _text(args) -> None:
+    tokenize = _tokenizer(args.tokenize) if args.tokenize else None
+    with open(args.target, "w", encoding="utf-8") as target:
+        for line in read_lines(args.source):
+            line = tokenize(line) if tokenize else line
+            # fairseq splits at blanks of any kind; one kind keeps its line count and ours equal
+            target.write(" ".join((line.lower() if args.lower else line).split()) + "\n")
+
+
+def _tokenizer(language: str):
+    from sacremoses import MosesTokenizer
+
+    tokenizer = MosesTokenizer(lang=language)
+    return lambda line: tokenizer.tokenize(line, return_str=True, escape=False)
+
+
+def count_words(path: Path) -> Counter:
+    """Count the words of a text; equal counts keep the order of first appearance."""
+    return Counter(word for line in read_lines(path) for word in line.split())
+
+
+def _vocabulary(args) -> None:
+    dictionary = Dictionary()
+    if args.vocabulary_from:
+        source = Path(args.vocabulary_from) / "dict.txt"
+        if not source.is_file():
+            raise DataError(f"{source} not found: --vocabulary-from wants a folder of binarised data")
+        dictionary = Dictionary.load(str(source))
+    if args.train:
+        counts = count_words(args.train).most_common()
+        _add(dictionary, ((w, n) for w, n in counts if n >= args.threshold))
+    for path in args.add:
+        _add(dictionary, count_words(path).most_common())
+    dictionary.save(args.target)
+
+
+def _add(dictionary: Dictionary, counts: Iterable) -> None:
+    for word, count in counts:
+        if word not in dictionary.indices:
+            dictionary.add_symbol(word, n=count)
+
+
+def _report(args) -> None:
+    """Print sentences, tokens, types, share of new words, and the lexicon's coverage."""
+    from fairseq_groc.cli.tables import is_filler
+    from fairseq_groc.lexicon.tables import load_tables
+
+    dictionary = Dictionary.load(str(Path(args.data) / "dict.txt"))
+    tables = load_tables(Path(args.data), dictionary.symbols)
+    known = set(Dictionary.load(str(Path(args.known) / "dict.txt")).symbols) if args.known else None
+    print(f"{'split':<8}{'sentences':>11}{'tokens':>13}{'types':>10}{'not in dict':>13}{'new words':>11}")
+    for text in args.texts:
+        split, path = text.split("=", 1)
+        print(_split_row(split, list(read_lines(Path(path))), dictionary, known))
+    entries = [w for i, w in enumerate(dictionary.symbols) if i >= dictionary.nspecial and not is_filler(w)]
+    covered, size = tables.coverage(), max(len(entries), 1)
+    print(
+        f"dictionary {len(entries):,} words, {tables.num_forms:,} forms; with relations "
+        f"{covered['relations'] / size:.1%}, with a definition {covered['definitions'] / size:.1%}"
+    )
+    sys.stdout.flush()
+
+
+def _split_row(split: str, lines: List[str], dictionary: Dictionary, known) -> str:
+    words = [word for line in lines for word in line.split()]
+    tokens = len(words) + len(lines)  # one </s> a line
+    missing = sum(w not in dictionary.indices for w in words) / tokens
+    new = f"{sum(w not in known for w in words) / tokens:.2%}" if known is not None else "-"
+    return f"{split:<8}{len(lines):>11,}{tokens:>13,}{len(set(words)):>10,}{missing:>13.2%}{new:>11}"

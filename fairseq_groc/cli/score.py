@@ -1,0 +1,71 @@
+"""Score the lines of a file with a checkpoint: tab-separated log-probability, tokens, line."""
+
+import sys
+from pathlib import Path
+from typing import Iterator, List, Tuple
+
+import torch
+
+from fairseq_groc.cli.prepare import read_lines
+from fairseq_groc.data.streams import Block
+from fairseq_groc.errors import DataError
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("text", help="a file of tokenised lines; with --field, tab-separated")
+    parser.add_argument("--path", required=True, help="checkpoint")
+    parser.add_argument("--data", required=True, help="data folder with the vocabulary to score with")
+    parser.add_argument("--field", type=int, help="the text is this field of each line, from 1 (an n-best list, say)")
+    parser.add_argument("--running", action="store_true", help="one running text: do not begin anew at each line")
+    parser.add_argument("--uniform-weight", type=float, default=0.0, help="as in the task")
+    parser.add_argument("--tokens-per-sample", type=int, default=512, help="tokens at a time")
+
+
+def run(args) -> None:
+    lines = list(read_lines(Path(args.text)))
+    texts = [_field(line, args.field, i, args.text) for i, line in enumerate(lines, start=1)]
+    checkpoint = Path(args.path)
+    if not checkpoint.is_file():
+        raise DataError(f"{checkpoint}: no such checkpoint")
+    from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModel
+
+    hub = GrocLSTMLanguageModel.from_pretrained(
+        str(checkpoint.parent), checkpoint.name, args.data, uniform_weight=args.uniform_weight
+    )
+    hub.eval()
+    for line, (score, tokens) in zip(lines, score_lines(hub, texts, args.running, args.tokens_per_sample)):
+        sys.stdout.write(f"{score:.4f}\t{tokens}\t{line}\n")
+        sys.stdout.flush()
+
+
+def _field(line: str, field, number: int, path: str) -> str:
+    if field is None:
+        return line
+    parts = line.split("\t")
+    if len(parts) < field:
+        raise DataError(f"{path}:{number}: {len(parts)} tab-separated fields, --field {field} asked for")
+    return parts[field - 1]
+
+
+@torch.no_grad()
+def score_lines(hub, texts: List[str], running: bool = False, block: int = 512) -> Iterator[Tuple[float, int]]:
+    """Yield the log-probability (natural logarithm) and the number of tokens of every line, its ``</s>`` included.
+
+    Args:
+        hub: what ``from_pretrained`` returns
+        running: carry the state from line to line; otherwise every line begins from the zero state
+    """
+    model, dictionary = hub.models[0], hub.task.dictionary
+    previous, begin = dictionary.eos(), 0
+    for number, text in enumerate(texts):
+        if not running:
+            previous, begin = dictionary.eos(), 0
+        tokens = dictionary.encode_line(text, add_if_not_exist=False, append_eos=True).long().to(hub.device)
+        total = 0.0
+        for target in tokens.split(block):
+            source = torch.cat([target.new_tensor([previous]), target[:-1]]).unsqueeze(0)  # (1, T)
+            place = Block("scored", 0 if running else number, 0, begin, begin + len(target))
+            lprobs = model.get_normalized_probs(model(source, block=place), log_probs=True)[0]  # (T, V)
+            total += lprobs.gather(1, target.unsqueeze(1)).double().sum().item()
+            previous, begin = int(target[-1]), place.end
+        yield total, len(tokens)

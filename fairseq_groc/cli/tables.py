@@ -1,0 +1,51 @@
+"""Make the lexicon tables of a folder of binarised data."""
+
+import logging
+from pathlib import Path
+
+from fairseq.data import Dictionary
+
+from fairseq_groc.errors import DataError
+from fairseq_groc.lexicon import open_lexicon
+from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, LexiconTables, build_tables, save_tables
+from fairseq_groc.modules.heads import is_filler
+
+logger = logging.getLogger(__name__)
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("data", help="folder with dict.txt")
+    add_lexicon_arguments(parser)
+
+
+def add_lexicon_arguments(parser) -> None:
+    parser.add_argument(
+        "--lexicon-path", help="a .tsv or .jsonl lexicon, a WordNet folder, or 'none' (default: this machine's WordNet)"
+    )
+    parser.add_argument("--max-relations", type=int, default=MAX_RELATIONS)
+    parser.add_argument("--max-definition", type=int, default=MAX_DEFINITION)
+
+
+def run(args) -> None:
+    tables = make_tables(Path(args.data), args.lexicon_path, args.max_relations, args.max_definition)
+    covered = tables.coverage()
+    print(f"{tables.num_words:,} entries, {tables.num_forms:,} forms; {covered['relations']:,} with relations, "
+          f"{covered['definitions']:,} with a definition")
+
+
+def make_tables(folder: Path, lexicon_path=None, max_relations=MAX_RELATIONS, max_definition=MAX_DEFINITION) -> LexiconTables:
+    """Build and save the tables of the dictionary in *folder*."""
+    path = folder / "dict.txt"
+    if not path.exists():
+        raise DataError(f"{path} not found. Binarise the text first: scripts/preprocess.sh.")
+    dictionary = Dictionary.load(str(path))
+    words = dictionary.symbols
+    lexicon = open_lexicon(lexicon_path)
+    logger.info(f"looking {len(words):,} words up in the lexicon ({lexicon.name})")
+
+    def is_word(index: int) -> bool:
+        return index >= dictionary.nspecial and not is_filler(words[index])
+
+    tables = build_tables(words, lexicon, is_word, max_relations, max_definition)
+    save_tables(folder, tables, words)
+    return tables

@@ -1,0 +1,1 @@
+"""From binarised text to batches: streams, blocks, carried states."""

@@ -1,0 +1,117 @@
+"""How a text becomes batches: contiguous streams, cut into blocks. Plain arithmetic, no text is read here.
+
+A *stream* is a stretch of text that is read from the zero state, ``</s>`` first. A *group* is the streams of one
+batch; it is read block after block with the state carried over. A text is one group per worker, or, where lines are
+independent, many groups of lines.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Iterator, List, Sequence, Tuple
+
+import numpy as np
+
+Span = Tuple[int, int]  # tokens [begin, end) of a text
+
+
+@dataclass(frozen=True)
+class Block:
+    """Which piece of text a batch is; what a carried state is filed under.
+
+    Args:
+        text: name of the split
+        epoch: number of the pass over the text
+        group: number of the group of streams
+        begin, end: offsets within the streams; the state before ``begin`` is needed, the one at ``end`` results
+    """
+
+    text: str
+    epoch: int
+    group: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """One batch: a row for every stream of the group, empty where the stream is over.
+
+    Args:
+        block: its place in the text
+        rows: ``(begin, end)`` of each row in the text
+        streams: where each row's stream begins in the text
+    """
+
+    block: Block
+    rows: Tuple[Span, ...]
+    streams: Tuple[int, ...]
+
+
+def split_streams(num_tokens: int, num_streams: int) -> List[Span]:
+    """Cut a text into contiguous streams whose lengths differ by one at most; every token is in exactly one."""
+    bounds = [i * num_tokens // num_streams for i in range(num_streams + 1)]
+    return list(zip(bounds, bounds[1:]))
+
+
+def fixed_lengths(longest: int, block: int) -> List[int]:
+    """Return block lengths that cover *longest* tokens."""
+    return [min(block, longest - i) for i in range(0, longest, block)]
+
+
+def varied_lengths(longest: int, block: int, seed: int, epoch: int) -> List[int]:
+    """Return random block lengths as AWD-LSTM draws them (Merity et al. 2018, section 4.1), from (seed, epoch) alone.
+
+    The mean is *block* with probability 0.95, else half of it; the standard deviation is 5; at least 5 tokens.
+    """
+    rng = np.random.default_rng((seed, epoch))
+    lengths, left = [], longest
+    while left > 0:
+        mean = block if rng.random() < 0.95 else block / 2
+        lengths.append(min(max(5, int(rng.normal(mean, 5))), left))
+        left -= lengths[-1]
+    return lengths
+
+
+def plan_group(text: str, epoch: int, group: int, streams: Sequence[Span], lengths: Sequence[int]) -> Iterator[BatchPlan]:
+    """Yield the batches of one group of streams."""
+    begin = 0
+    for length in lengths:
+        end = begin + length
+        rows = tuple((min(a + begin, b), min(a + end, b)) for a, b in streams)
+        yield BatchPlan(Block(text, epoch, group, begin, end), rows, tuple(a for a, _ in streams))
+        begin = end
+
+
+def plan_text(
+    text: str, epoch: int, num_tokens: int, batch_size: int, num_shards: int, block: int, vary: bool = False, seed: int = 1
+) -> List[BatchPlan]:
+    """Plan a running text: ``batch_size`` streams for each of ``num_shards`` workers, batch i for worker i mod N."""
+    streams = split_streams(num_tokens, batch_size * num_shards)
+    longest = max(b - a for a, b in streams)
+    lengths = varied_lengths(longest, block, seed, epoch) if vary else fixed_lengths(longest, block)
+    shards = [streams[i * batch_size : (i + 1) * batch_size] for i in range(num_shards)]
+    plans = [plan_group(text, epoch, i, shard, lengths) for i, shard in enumerate(shards)]
+    return [plan for step in zip(*plans) for plan in step]
+
+
+def plan_lines(
+    text: str, epoch: int, lines: Sequence[Span], batch_size: int, num_shards: int, block: int, order: Sequence[int]
+) -> List[BatchPlan]:
+    """Plan independent lines: groups of ``batch_size`` lines, every line from the zero state.
+
+    Args:
+        lines: where each line lies in the text
+        order: in which order the lines are put together (by length wastes least)
+    """
+    groups = [[lines[i] for i in order[k : k + batch_size]] for k in range(0, len(order), batch_size)]
+    groups += [[]] * (math.ceil(len(groups) / num_shards) * num_shards - len(groups))
+    batches: List[BatchPlan] = []
+    for first in range(0, len(groups), num_shards):
+        step = [g + [(0, 0)] * (batch_size - len(g)) for g in groups[first : first + num_shards]]
+        longest = max(b - a for group in step for a, b in group)
+        lengths = fixed_lengths(longest, block)
+        plans = [plan_group(text, epoch, first + i, group, lengths) for i, group in enumerate(step)]
+        batches += [plan for batch in zip(*plans) for plan in batch]
+    return batches

@@ -1,0 +1,21 @@
+"""Errors of the package: each message says what was received, what was expected and what to do next."""
+
+
+class GrocError(Exception):
+    """Base of every error that the package raises on purpose."""
+
+
+class LexiconError(GrocError):
+    """A lexicon is missing, unreadable or malformed."""
+
+
+class TablesError(GrocError):
+    """Lexicon tables are missing or do not belong to the dictionary beside them."""
+
+
+class DataError(GrocError):
+    """Text or binarised data cannot be used as it is."""
+
+
+class OptionError(GrocError):
+    """Options that do not go together, or do not fit the checkpoint."""

@@ -1,0 +1,88 @@
+"""A lexicon from a plain file: tab-separated values or JSON lines."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Dict, List, Tuple
+
+from fairseq_groc.errors import LexiconError
+from fairseq_groc.lexicon.base import Entry, Relation, gloss_words
+
+
+class FileLexicon:
+    """Read a specialist dictionary.
+
+    A ``.jsonl`` file holds one object a line, ``{"word": "...", "relations": ["...", ...], "definition": "..."}``;
+    any other file holds one line a word, ``word TAB relations separated by blanks TAB definition``. Relations and
+    definition may be empty. Look-up is by the exact word, then lower-cased.
+
+    Raises:
+        LexiconError: a line that cannot be read, with the file and the line number.
+    """
+
+    name = "file"
+
+    def __init__(self, path: Path):
+        self.path = Path(path)
+        parse = _parse_json if self.path.suffix == ".jsonl" else _parse_tsv
+        raw = self.path.read_bytes()
+        self._digest = hashlib.sha256(raw).hexdigest()[:16]
+        self._entries: Dict[str, Tuple[List[str], str, int]] = {}
+        for number, line in enumerate(raw.split(b"\n"), start=1):
+            if line.strip():
+                self._add(line.rstrip(b"\r"), number, parse)
+
+    def _add(self, line: bytes, number: int, parse) -> None:
+        try:
+            word, relations, definition = parse(line.decode("utf-8"))
+        except (ValueError, KeyError, TypeError) as error:
+            raise LexiconError(
+                f"{self.path}:{number}: cannot read this line ({error}); expected {_expected(self.path)}. "
+                "Mend the line or remove it."
+            ) from None
+        if word in self._entries:
+            raise LexiconError(
+                f"{self.path}:{number}: {word!r} is already on line {self._entries[word][2]}. Merge the two lines."
+            )
+        self._entries[word] = (relations, definition, number)
+
+    def fingerprint(self) -> str:
+        return f"file-{self._digest}"
+
+    def lookup(self, word: str, max_relations: int, max_definition: int) -> Entry:
+        found = self._entries.get(word) or self._entries.get(word.lower())
+        if found is None:
+            return Entry()
+        relations, definition, number = found
+        source = f"{self.path.name}:{number}"
+        kept = [r for r in dict.fromkeys(relations) if r != word][:max_relations]
+        return Entry(
+            tuple(Relation(r, source) for r in kept),
+            tuple(gloss_words(definition)[:max_definition]),
+            source,
+        )
+
+
+def _expected(path: Path) -> str:
+    if path.suffix == ".jsonl":
+        return '{"word": "...", "relations": ["..."], "definition": "..."}'
+    return "word TAB relations separated by blanks TAB definition, in UTF-8"
+
+
+def _parse_tsv(line: str) -> Tuple[str, List[str], str]:
+    fields = line.split("\t")
+    if len(fields) != 3 or not fields[0].strip():
+        raise ValueError(f"{len(fields)} tab-separated fields, the first {fields[0]!r}")
+    return fields[0].strip(), fields[1].split(), fields[2]
+
+
+def _parse_json(line: str) -> Tuple[str, List[str], str]:
+    record = json.loads(line)
+    word, relations, definition = record["word"], record.get("relations", []), record.get("definition", "")
+    if not isinstance(word, str) or not word or not isinstance(definition, str):
+        raise ValueError("word and definition must be strings, word not empty")
+    if not isinstance(relations, list) or not all(isinstance(r, str) and r for r in relations):
+        raise ValueError("relations must be a list of words")
+    return word, relations, definition

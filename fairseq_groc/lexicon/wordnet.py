@@ -1,0 +1,158 @@
+"""WordNet as a lexicon, read through NLTK."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Iterator, List, Optional
+
+from fairseq_groc.errors import LexiconError
+from fairseq_groc.lexicon.base import Entry, Relation, gloss_words
+
+logger = logging.getLogger(__name__)
+
+_DATA_FILES = [f"{kind}.{pos}" for kind in ("index", "data") for pos in ("noun", "verb", "adj", "adv")]
+_LEXNAMES = 45  # lexicographer files of WordNet 3.x; NLTK wants a line for each, their names are never read here
+
+
+def system_directories() -> List[Path]:
+    """Where a WordNet that is not NLTK's may lie: this environment, then Debian's ``wordnet-base``."""
+    return [Path(sys.prefix) / "share" / "wordnet", Path("/usr/share/wordnet"), Path("/usr/local/share/wordnet")]
+
+
+def find_wordnet(lexicon_path: Optional[str] = None, download: bool = True) -> Path:
+    """Return the folder of the WordNet database files.
+
+    Looks at *lexicon_path*, NLTK's data paths, a system WordNet, and last lets NLTK download it.
+
+    Raises:
+        LexiconError: none of them has it; the message names the commands that would mend that.
+    """
+    if lexicon_path:
+        path = Path(lexicon_path)
+        if not _is_wordnet(path):
+            raise LexiconError(
+                f"--lexicon-path {path}: no WordNet there (expected {', '.join(_DATA_FILES[:2])}, ...). "
+                "Give the folder that holds these files, or a .tsv or .jsonl file."
+            )
+        return path
+    found = _find_nltk() or next(filter(_is_wordnet, system_directories()), None)
+    if found is None and download:
+        logger.info("no WordNet on this machine: asking NLTK to download it")
+        found = _download_nltk()
+    if found is None:
+        raise LexiconError(
+            "no WordNet found. Run one of: `python -m nltk.downloader wordnet`; `apt-get install wordnet-base`; "
+            "or give its folder with --lexicon-path DIR."
+        )
+    return found
+
+
+def _is_wordnet(path: Path) -> bool:
+    return all((path / name).is_file() for name in _DATA_FILES)
+
+
+def _find_nltk() -> Optional[Path]:
+    import nltk
+
+    for root in nltk.data.path:
+        folder = Path(root) / "corpora" / "wordnet"
+        archive = folder.with_suffix(".zip")
+        if not _is_wordnet(folder) and archive.is_file() and os.access(archive.parent, os.W_OK):
+            import zipfile
+
+            with zipfile.ZipFile(archive) as packed:
+                packed.extractall(archive.parent)
+        if _is_wordnet(folder):
+            return folder
+    return None
+
+
+def _download_nltk() -> Optional[Path]:
+    import nltk
+
+    target = str(Path(sys.prefix) / "nltk_data")
+    if not nltk.download("wordnet", download_dir=target, quiet=True):
+        return None
+    return _find_nltk()
+
+
+def _reader(path: Path):
+    """Open the database at *path*; the file ``lexnames``, which Debian leaves out, is not needed."""
+    import nltk
+    from nltk.corpus.reader.wordnet import WordNetCorpusReader
+
+    class Reader(WordNetCorpusReader):
+        def open(self, file):
+            if file == "lexnames":
+                return io.StringIO("".join(f"{i:02d}\tunnamed\t0\n" for i in range(_LEXNAMES)))
+            return super().open(file)
+
+        def map_wn(self, version="wordnet"):  # the mapping to other languages, which would want a second WordNet
+            return None
+
+    path = path.resolve()
+    if str(path) not in nltk.data.path:
+        nltk.data.path.append(str(path))  # NLTK >= 3.10 reads below its data paths only
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return Reader(nltk.data.FileSystemPathPointer(str(path)), None)
+
+
+class WordNetLexicon:
+    """Synonyms, hyponyms and glosses of English words (GroC, section 3.1 and appendix B.1).
+
+    Relations are single-token lemmas of all senses in WordNet's order, synonyms before hyponyms, never the word
+    itself. The gloss is the first sense's. Look-up is lower-cased, with WordNet's own morphology (dogs -> dog).
+    Not thread-safe, as NLTK's reader is not.
+    """
+
+    name = "wordnet"
+
+    def __init__(self, path: Path):
+        self.path = Path(path)
+        self._wordnet = _reader(self.path)
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        for name in _DATA_FILES:
+            digest.update((self.path / name).read_bytes())
+        return f"wordnet-{digest.hexdigest()[:16]}"
+
+    def lookup(self, word: str, max_relations: int, max_definition: int) -> Entry:
+        senses = self._wordnet.synsets(word.lower()) if word.strip() else []
+        if not senses:
+            return Entry()
+        relations = {}
+        for related, source in _candidates(senses):
+            if len(relations) == max_relations:
+                break
+            if "_" not in related and related.lower() != word.lower():
+                relations.setdefault(related, source)
+        return Entry(
+            tuple(Relation(r, s) for r, s in relations.items()),
+            tuple(gloss_words(senses[0].definition())[:max_definition]),
+            senses[0].name(),
+        )
+
+    def examples(self) -> Iterator[tuple]:
+        """Yield ``(part of speech, example sentence)`` for every usage example of the database."""
+        for pos in "nvar":
+            for sense in self._wordnet.all_synsets(pos):
+                for example in sense.examples():
+                    yield pos, example
+
+
+def _candidates(senses):
+    for sense in senses:
+        for lemma in sense.lemma_names():
+            yield lemma, f"synonym in {sense.name()}"
+    for sense in senses:
+        for hyponym in sense.hyponyms():
+            for lemma in hyponym.lemma_names():
+                yield lemma, f"hyponym {hyponym.name()} of {sense.name()}"

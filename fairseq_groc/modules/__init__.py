@@ -1,0 +1,1 @@
+"""The mathematics, in plain modules with flat arguments; nothing here needs fairseq."""

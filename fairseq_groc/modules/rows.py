@@ -1,0 +1,56 @@
+"""Parameters with a row a word, which move by word from one dictionary to another."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+class WordRows(nn.Module):
+    """A (V, width) parameter whose checkpoint carries the words, so that rows find their place in any dictionary.
+
+    Words without a row in the checkpoint get zeros and are ``unknown`` until the rows are trained.
+    """
+
+    _missing: Tensor
+
+    def __init__(self, words: Sequence[str], width: int):
+        super().__init__()
+        self.words = list(words)
+        self.weight = nn.Parameter(torch.zeros(len(self.words), width))
+        self.register_buffer("_missing", torch.zeros(len(self.words), dtype=torch.bool), persistent=False)
+        self._any_missing = False
+
+    def unknown(self) -> Optional[Tensor]:
+        """Return the mask (V) of words that never had a row, or None if all had."""
+        return self._missing if self._any_missing else None
+
+    def train(self, mode: bool = True):
+        if mode:
+            self._any_missing = False  # from here on every row is trained
+        return super().train(mode)
+
+    def get_extra_state(self) -> Any:
+        return {"words": self.words}
+
+    def set_extra_state(self, state) -> None:
+        """The words were used in ``upgrade_state_dict_named``, before the shapes were compared."""
+
+    def upgrade_state_dict_named(self, state_dict, name: str) -> None:
+        """Rearrange the rows of *state_dict* for this module's words (called by fairseq before strict loading)."""
+        prefix = name + "." if name else ""
+        extra = state_dict.setdefault(prefix + "_extra_state", {"words": self.words})  # EMA copies drop it
+        rows = state_dict.get(prefix + "weight")
+        if rows is None or extra["words"] == self.words:
+            return
+        index = {word: i for i, word in enumerate(extra["words"])}
+        source = torch.tensor([index.get(word, -1) for word in self.words])
+        missing = source < 0
+        moved = rows[source.clamp(min=0).to(rows.device)]
+        moved[missing.to(rows.device)] = 0
+        state_dict[prefix + "weight"] = moved
+        state_dict[prefix + "_extra_state"] = {"words": self.words}
+        self._missing.copy_(missing)
+        self._any_missing = bool(missing.any())

@@ -1,0 +1,63 @@
+"""Word embedding and head over one vocabulary: the matrices that a language model reads from and predicts with."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Tuple
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_groc.modules.heads import OutputHead, masked_bias
+from fairseq_groc.modules.vocabulary import Vocabulary
+
+Matrices = Tuple[Tensor, Tensor, Tensor]  # E_in (V, d), E_out (V, d), bias (V) with -inf for impossible words
+
+
+class WordMatrices(nn.Module):
+    """Compute E_in, E_out and the bias in one pass, and keep them in evaluation while nothing changes.
+
+    In evaluation they are computed once and dropped as soon as a parameter or the vocabulary changes: the parameters
+    are compared by version, address and norm, so that a change through ``.data`` is seen too.
+
+    Args:
+        embedding: a compositional embedding, or rows (anything with ``weight`` (V, d))
+        head: from E_in to E_out and bias
+        vocabulary: for the compositional embedding; None for rows
+        impossible: mask (V) of entries that are no words
+    """
+
+    impossible: Tensor
+
+    def __init__(self, embedding: nn.Module, head: OutputHead, vocabulary: Optional[Vocabulary], impossible: Tensor):
+        super().__init__()
+        self.embedding = embedding
+        self.head = head
+        self.vocabulary = vocabulary
+        self.register_buffer("impossible", impossible, persistent=False)
+        self._kept: Optional[Matrices] = None
+        self._kept_for: Tuple = ()
+
+    def forward(self) -> Matrices:
+        if self.training or torch.is_grad_enabled():
+            self._kept = None
+            return self._compute()
+        state = self._state()
+        if self._kept is None or self._kept_for != state:
+            self._kept, self._kept_for = self._compute(), state
+        return self._kept
+
+    def _compute(self) -> Matrices:
+        inputs: Any = self.embedding.weight if self.vocabulary is None else self.embedding(self.vocabulary)
+        outputs, bias = self.head(inputs)
+        return inputs, outputs, masked_bias(bias, self.unpredictable())
+
+    def unpredictable(self) -> Tensor:
+        """Return the mask (V) of entries with probability 0: no words, and words that the head has no row for."""
+        unknown = self.head.unknown()
+        return self.impossible if unknown is None else self.impossible | unknown
+
+    def _state(self) -> Tuple:
+        parameters: List[Any] = list(self.embedding.parameters()) + list(self.head.parameters())
+        norms = torch.stack(torch._foreach_norm(parameters)).tolist()
+        versions = [(p.data_ptr(), p._version, p.dtype) for p in parameters]
+        return id(self.vocabulary), self.impossible.data_ptr(), tuple(versions), tuple(norms)

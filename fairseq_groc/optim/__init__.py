@@ -1,0 +1,1 @@
+"""Registered learning-rate schedules."""

@@ -1,0 +1,315 @@
+"""``wordnet_lexicon``: language modelling over streams, with lexicon tables beside the dictionary."""
+
+import logging
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch
+from fairseq import utils
+from fairseq.data import Dictionary, iterators
+from fairseq.dataclass import ChoiceEnum
+from fairseq.tasks import FairseqTask, register_task
+from omegaconf import II
+
+from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
+from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.lexicon.tables import load_tables
+from fairseq_groc.modules.build import filter_widths
+from fairseq_groc.modules.vocabulary import Vocabulary
+from fairseq_groc.options import HEAD_OPTIONS, OPTIONS_VERSION, HeadConfig
+
+logger = logging.getLogger(__name__)
+DEFAULT_BLOCK = 35  # GroC, appendix B.1
+
+
+@dataclass
+class WordnetLexiconConfig(HeadConfig):
+    """Options of the task; word embedding and head are inherited."""
+
+    data: Optional[str] = field(default=None, metadata={"help": "folder of binarised data and lexicon tables"})
+    tokens_per_sample: int = field(
+        default=0, metadata={"help": f"block length; 0: the checkpoint's in evaluation, {DEFAULT_BLOCK} in training"}
+    )
+    sample_break_mode: ChoiceEnum(["none", "eos"]) = field(
+        default="none", metadata={"help": "none: running text, the state carried over; eos: every line independent"}
+    )
+    vary_bptt: bool = field(default=False, metadata={"help": "draw block lengths in training as AWD-LSTM does"})
+    uniform_weight: float = field(
+        default=0.0, metadata={"help": "mix this much of the uniform distribution over all words into the model's"}
+    )
+    seed: int = II("common.seed")
+    fp16: bool = II("common.fp16")
+    tpu: bool = II("common.tpu")
+    cpu: bool = II("common.cpu")
+    train_subset: str = II("dataset.train_subset")
+    dataset_impl: Optional[str] = II("dataset.dataset_impl")
+
+
+@register_task("wordnet_lexicon", dataclass=WordnetLexiconConfig)
+class WordnetLexiconTask(FairseqTask):
+    """Streams of words, each predicted exactly once; the vocabulary is whatever ``dict.txt`` says."""
+
+    def __init__(self, cfg: WordnetLexiconConfig, dictionary: Dictionary):
+        super().__init__(cfg)
+        self.dictionary = dictionary
+        self._decoders: List[Any] = []
+        self._block_lengths: List[int] = []
+
+    @classmethod
+    def setup_task(cls, cfg: WordnetLexiconConfig, **kwargs):
+        """Load the dictionary.
+
+        Raises:
+            DataError, OptionError: no data folder, or options that this machine cannot run.
+        """
+        _check_machine(cfg)
+        if not cfg.data:
+            raise DataError("no data folder given: fairseq-train DIR --task wordnet_lexicon ...")
+        path = os.path.join(utils.split_paths(cfg.data)[0], "dict.txt")
+        if not os.path.exists(path):
+            raise DataError(f"{path} not found. Make the folder with scripts/preprocess.sh.")
+        dictionary = Dictionary.load(path)
+        logger.info(f"dictionary: {len(dictionary)} types")
+        return cls(cfg, dictionary)
+
+    # -- model ---------------------------------------------------------------------------------------------------
+
+    def lexicon_vocabulary(self, char_filters: List[int]) -> Vocabulary:
+        """Return the lexicon tables as tensors for the given filters.
+
+        Raises:
+            TablesError: there are none, or not for this dictionary.
+        """
+        tables = load_tables(utils.split_paths(self.cfg.data)[0], self.dictionary.symbols)
+        widths = [width for width, _ in filter_widths(char_filters)]
+        relations = tables.relations, tables.relation_offsets
+        definitions = tables.definitions, tables.definition_offsets
+        return Vocabulary(tables.forms(), relations, definitions, widths)
+
+    def build_model(self, cfg, from_checkpoint: bool = False):
+        if not from_checkpoint:
+            self.state.merge_state_dict({"groc": self._settings(cfg)})
+        model = super().build_model(cfg, from_checkpoint)
+        model.decoder.uniform_weight = self.cfg.uniform_weight
+        self._decoders.append(model.decoder)
+        return model
+
+    def _settings(self, model_cfg) -> Dict[str, Any]:
+        """What evaluation needs and its command line does not say; travels in the checkpoint."""
+        head = {name: getattr(model_cfg, name, getattr(self.cfg, name)) for name in HEAD_OPTIONS}
+        head["char_filters"] = [int(n) for n in head["char_filters"]]
+        return {"version": OPTIONS_VERSION, "head": head, "tokens_per_sample": self.cfg.tokens_per_sample or DEFAULT_BLOCK}
+
+    # -- data ----------------------------------------------------------------------------------------------------
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
+        paths = utils.split_paths(self.cfg.data)
+        path = os.path.join(paths[(epoch - 1) % len(paths)], split)
+        lines = open_text(path, self.dictionary, self.cfg.dataset_impl, combine)
+        independent = str(self.cfg.sample_break_mode) == "eos"
+        self.datasets[split] = StreamDataset(lines, split, self.dictionary, independent, carries_state=True)
+        logger.info(f"{path}: {len(lines):,} lines, {self.datasets[split].num_tokens_total:,} tokens")
+
+    def get_batch_iterator(
+        self,
+        dataset,
+        max_tokens=None,
+        max_sentences=None,
+        max_positions=None,
+        ignore_invalid_inputs=False,
+        required_batch_size_multiple=1,
+        seed=1,
+        num_shards=1,
+        shard_id=0,
+        num_workers=0,
+        epoch=1,
+        data_buffer_size=0,
+        disable_iterator_cache=False,
+        skip_remainder_batch=False,
+        grouped_shuffling=False,
+        update_epoch_batch_itr=False,
+    ):
+        """Return an iterator over the blocks of all streams; ``max_sentences`` is the number of streams a worker.
+
+        Nothing is filtered, dropped or shuffled: size limits of fairseq's own batching do not apply.
+        """
+        if not isinstance(dataset, StreamDataset):
+            return super().get_batch_iterator(
+                dataset, max_tokens, max_sentences, None, ignore_invalid_inputs, 1, seed, num_shards, shard_id, num_workers, epoch
+            )
+        training = dataset.name == self.cfg.train_subset
+        if training and not max_sentences:
+            raise OptionError("--max-tokens alone does not say how many streams to train on: give --batch-size N")
+        if skip_remainder_batch:
+            raise OptionError("--skip-remainder-batch drops text, and every token counts here: leave it out")
+        if not training:
+            self._report_impossible(dataset)
+        return self._iterate(
+            dataset, max_sentences, num_shards, shard_id, num_workers, epoch, data_buffer_size, seed, training
+        )
+
+    def eval_lm_dataloader(
+        self,
+        dataset,
+        max_tokens: Optional[int] = 36000,
+        batch_size: Optional[int] = None,
+        max_positions: Optional[int] = None,
+        num_shards: int = 1,
+        shard_id: int = 0,
+        num_workers: int = 1,
+        data_buffer_size: int = 10,
+        context_window: int = 0,
+    ):
+        """Return the blocks that ``fairseq-eval-lm`` scores: one stream unless ``--batch-size`` says more."""
+        if context_window > 0:
+            raise OptionError("--context-window is not needed: the state is carried from block to block. Leave it out.")
+        self._report_impossible(dataset)
+        itr = self._iterate(dataset, batch_size, num_shards, shard_id, num_workers, 1, data_buffer_size, 1, False)
+        return itr.next_epoch_itr(shuffle=False)
+
+    def _iterate(self, dataset, streams, num_shards, shard_id, num_workers, epoch, data_buffer_size, seed, training):
+        plans = dataset.plan(
+            epoch,
+            streams or 1,
+            num_shards,
+            self._block_length(),
+            vary=training and self.cfg.vary_bptt,
+            shuffle=training,
+            seed=seed,
+        )
+        return iterators.EpochBatchIterator(
+            dataset=dataset,
+            collate_fn=dataset.collater,
+            batch_sampler=[[plan] for plan in plans],
+            seed=seed,
+            num_shards=num_shards,
+            shard_id=shard_id,
+            num_workers=num_workers,
+            epoch=epoch,
+            buffer_size=data_buffer_size,
+            disable_shuffling=True,
+        )
+
+    def _block_length(self) -> int:
+        if self.cfg.tokens_per_sample > 0:
+            return self.cfg.tokens_per_sample
+        return self.state.state_dict.get("groc", {}).get("tokens_per_sample", DEFAULT_BLOCK)
+
+    def _report_impossible(self, dataset: StreamDataset) -> None:
+        """Say how many tokens of a text the model gives probability 0, which makes the perplexity infinite."""
+        for decoder in self._decoders:
+            unknown = decoder.words.head.unknown()
+            if unknown is None or self.cfg.uniform_weight > 0:
+                continue
+            count = sum(int(unknown[line.long()].sum()) for line in dataset.lines)
+            if count:
+                logger.warning(
+                    f"{count:,} of {dataset.num_tokens_total:,} tokens of '{dataset.name}' are words that the model has no row "
+                    "for: they are impossible and the perplexity is inf. Give --uniform-weight W to mix in the uniform "
+                    "distribution."
+                )
+
+    def build_dataset_for_inference(self, src_tokens, src_lengths, **kwargs):
+        return LinesForInference(list(src_tokens), self.dictionary)
+
+    # -- steps ---------------------------------------------------------------------------------------------------
+
+    def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
+        block = sample["net_input"].get("block")
+        if ignore_grad:  # a dummy batch: it must not touch the carried state
+            net_input = {k: v for k, v in sample["net_input"].items() if k != "block"}
+            sample = {**sample, "net_input": net_input}
+        elif block is not None:
+            self._block_lengths.append(block.end - block.begin)
+        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+
+    def optimizer_step(self, optimizer, model, update_num):
+        """Step, with the learning rate scaled by the blocks' lengths if they vary (Merity et al. 2018, section 4.1)."""
+        lengths, self._block_lengths = self._block_lengths, []
+        if not self.cfg.vary_bptt or not lengths:
+            return super().optimizer_step(optimizer, model, update_num)
+        lr = optimizer.get_lr()
+        optimizer.set_lr(lr * sum(lengths) / len(lengths) / self._block_length())
+        try:
+            super().optimizer_step(optimizer, model, update_num)
+        finally:
+            optimizer.set_lr(lr)
+
+    def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
+        if constraints is not None:
+            raise OptionError("constrained decoding is not supported for language models")
+        eos = self.dictionary.eos()
+        source = sample["net_input"]["src_tokens"]
+        with torch.no_grad():
+            if prefix_tokens is None and source.nelement():
+                prefix_tokens = source[:, 1:] if bool(source[:, 0].eq(eos).all()) else source
+            return generator.generate(models, sample, prefix_tokens=prefix_tokens, bos_token=eos)
+
+    # -- resuming ------------------------------------------------------------------------------------------------
+
+    def begin_valid_epoch(self, epoch, model):
+        """Gather the states that the workers carry, since only the first worker saves."""
+        self._gathered = _gather({"carried": model.decoder.carried[True].state_dict()})
+
+    def get_checkpoint_dict(self) -> Dict[str, Any]:
+        """Return what fairseq does not save: carried states and the counter of ``--patience``."""
+        own = {"carried": self._decoders[-1].carried[True].state_dict()}
+        workers = getattr(self, "_gathered", None) or [own]
+        workers = [own] + workers[1:]
+        return {type(self).__name__: {"workers": workers, "early_stop": _early_stop()}}
+
+    def set_checkpoint_dict(self, saved: Dict[str, Any]) -> None:
+        decoder = self._decoders[-1]
+        rank, world = _rank_and_world()
+        workers = saved["workers"]
+        if len(workers) == world:
+            parameter = next(decoder.parameters())
+            decoder.carried[True].load_state_dict(workers[rank]["carried"], parameter.device, parameter.dtype)
+        else:
+            logger.warning(f"states of {len(workers)} workers were saved, {world} resume: streams begin from zero")
+        for name, value in saved["early_stop"].items():
+            setattr(_early_stop_function(), name, value)
+
+    @property
+    def source_dictionary(self):
+        return self.dictionary
+
+    @property
+    def target_dictionary(self):
+        return self.dictionary
+
+
+def _check_machine(cfg) -> None:
+    on_cpu = cfg.cpu or not torch.cuda.is_available()
+    if cfg.fp16 and on_cpu:
+        raise OptionError("--fp16 needs a GPU: leave it out, or use fairseq-hydra-train with common.bf16=true")
+    if cfg.tpu:
+        raise OptionError("--bf16 (which fairseq takes for a TPU) and --tpu: use fairseq-hydra-train with common.bf16=true")
+
+
+def _rank_and_world() -> Tuple[int, int]:
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return 0, 1
+
+
+def _gather(value) -> List[Any]:
+    """Return the values of all workers, in their order, to every worker."""
+    _, world = _rank_and_world()
+    if world == 1:
+        return [value]
+    values: List[Any] = [None] * world
+    torch.distributed.all_gather_object(values, value)
+    return values
+
+
+def _early_stop_function():
+    return getattr(sys.modules.get("fairseq_cli.train"), "should_stop_early", _early_stop)
+
+
+def _early_stop() -> Dict[str, Any]:
+    """Return the counters that fairseq keeps on its function ``should_stop_early`` and forgets on resume."""
+    function = _early_stop_function()
+    return {name: getattr(function, name) for name in ("best", "num_runs") if hasattr(function, name)}

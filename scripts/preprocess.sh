@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Raw text to a fairseq data folder with lexicon tables. See --help.
+set -euo pipefail
+
+usage() {
+  cat <<'TEXT'
+usage: preprocess.sh --dest DIR [--train FILE] [--valid FILE]... [--test FILE]... [options]
+       preprocess.sh --dest DIR --dataset ptb|wikitext-2 [--from FOLDER]
+
+  --train FILE            training text; its words, by falling count, are the vocabulary
+  --valid FILE            may be repeated: valid, valid1, ...
+  --test FILE             may be repeated: test, test1, ...
+  --threshold N           leave out of the vocabulary the words seen less than N times in the training text
+  --vocabulary-from DIR   union vocabulary: that folder's dictionary first, then the new words of these texts
+  --vocabulary FILE       use this dict.txt as it is
+  --new-words-from FILE   (with --train) append the words of another text to the vocabulary; may be repeated
+  --tokenize LANG         tokenise with sacremoses
+  --lower                 lower-case
+  --lexicon-path PATH     a .tsv or .jsonl lexicon, a WordNet folder, or 'none' (default: this machine's WordNet)
+  --dataset NAME          ptb or wikitext-2: train.txt, valid.txt, test.txt of --from FOLDER, else downloaded
+  --workers N             for fairseq-preprocess (default 1)
+TEXT
+}
+die() { echo "preprocess.sh: $*" >&2; exit 1; }
+
+python=${PYTHON:-python}
+dest='' train='' dataset='' from='' vocabulary='' vocabulary_from='' threshold=1 workers=1
+valid=() test=() text_options=() lexicon=() extra=()
+while [ $# -gt 0 ]; do
+  case $1 in --help | -h) usage; exit 0 ;; --lower) text_options+=(--lower); shift; continue ;; esac
+  [ $# -ge 2 ] || die "$1 wants a value (or is no option: see --help)"
+  case $1 in
+    --dest) dest=$2 ;;
+    --train) train=$2 ;;
+    --valid) valid+=("$2") ;;
+    --test) test+=("$2") ;;
+    --threshold) threshold=$2 ;;
+    --vocabulary) vocabulary=$2 ;;
+    --vocabulary-from) vocabulary_from=$2 ;;
+    --new-words-from) extra+=("$2") ;;
+    --tokenize) text_options+=(--tokenize "$2") ;;
+    --lexicon-path) lexicon=(--lexicon-path "$2") ;;
+    --dataset) dataset=$2 ;;
+    --from) from=$2 ;;
+    --workers) workers=$2 ;;
+    *) die "unknown option $1: see --help" ;;
+  esac
+  shift 2
+done
+[ -n "$dest" ] || die "give --dest DIR (see --help)"
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+fetch() { # URL FILE
+  echo "downloading $1" >&2
+  curl -fsSL --connect-timeout 20 "$1" -o "$2" || die "cannot download $1. Put train.txt, valid.txt and test.txt in a folder and give --from FOLDER."
+}
+download() { # into $scratch/raw
+  mkdir -p "$scratch/raw"
+  case $dataset in
+    ptb)
+      fetch http://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz "$scratch/ptb.tgz"
+      tar -xzf "$scratch/ptb.tgz" -C "$scratch"
+      for split in train valid test; do find "$scratch" -name "ptb.$split.txt" -exec mv {} "$scratch/raw/$split.txt" \; ; done ;;
+    wikitext-2)
+      fetch https://s3.amazonaws.com/research.metamind.io/wikitext/wikitext-2-v1.zip "$scratch/wiki.zip"
+      "$python" -m zipfile -e "$scratch/wiki.zip" "$scratch"
+      for split in train valid test; do mv "$scratch/wikitext-2/wiki.$split.tokens" "$scratch/raw/$split.txt"; done ;;
+  esac
+}
+if [ -n "$dataset" ]; then
+  case $dataset in ptb | wikitext-2) ;; *) die "--dataset $dataset: expected ptb or wikitext-2" ;; esac
+  if [ -z "$from" ]; then download; from=$scratch/raw; fi
+  train=$from/train.txt valid=("$from/valid.txt") test=("$from/test.txt")
+fi
+
+[ -n "$train" ] || [ -n "$vocabulary$vocabulary_from" ] || die "without --train, give --vocabulary FILE or --vocabulary-from DIR"
+[ -n "$train" ] || [ ${#valid[@]} -gt 0 ] || [ ${#test[@]} -gt 0 ] || die "no text given: --train, --valid or --test"
+
+splits=() files=()
+add() { # split file: check and tokenise it now, so that nothing is written for bad input
+  echo "reading $2 ($1)" >&2
+  "$python" -m fairseq_groc prepare text "$2" "$scratch/$1" ${text_options[@]+"${text_options[@]}"}
+  splits+=("$1") files+=("$1=$scratch/$1")
+}
+[ -z "$train" ] || add train "$train"
+i=0; for f in ${valid[@]+"${valid[@]}"}; do n=$((i)); [ $i -gt 0 ] || n=; add "valid$n" "$f"; i=$((i + 1)); done
+i=0; for f in ${test[@]+"${test[@]}"}; do n=$((i)); [ $i -gt 0 ] || n=; add "test$n" "$f"; i=$((i + 1)); done
+
+dictionary=$scratch/dict.txt
+if [ -n "$vocabulary" ]; then
+  [ -f "$vocabulary" ] || die "--vocabulary $vocabulary: no such file"
+  cp "$vocabulary" "$dictionary"
+elif [ -n "$vocabulary_from" ]; then
+  added=(); for s in "${splits[@]}"; do added+=("$scratch/$s"); done
+  "$python" -m fairseq_groc prepare vocabulary "$dictionary" --vocabulary-from "$vocabulary_from" --add "${added[@]}"
+else
+  "$python" -m fairseq_groc prepare vocabulary "$dictionary" --train "$scratch/train" --threshold "$threshold" --add ${extra[@]+"${extra[@]}"}
+fi
+
+list() { local out=; for s in "${splits[@]}"; do case $s in "$1"*) out=$out,$scratch/$s ;; esac; done; echo "${out#,}"; }
+prefixes=()
+[ -z "$train" ] || prefixes+=(--trainpref "$scratch/train")
+[ -z "$(list valid)" ] || prefixes+=(--validpref "$(list valid)")
+[ -z "$(list test)" ] || prefixes+=(--testpref "$(list test)")
+mkdir -p "$dest"
+rm -f "$dest/dict.txt" # fairseq-preprocess never overwrites one
+"$(dirname "$(command -v "$python")")/fairseq-preprocess" --only-source --srcdict "$dictionary" "${prefixes[@]}" --destdir "$dest" --workers "$workers" >&2
+"$python" -m fairseq_groc tables "$dest" ${lexicon[@]+"${lexicon[@]}"}
+known=(); [ -z "$vocabulary_from" ] || known=(--known "$vocabulary_from")
+"$python" -m fairseq_groc prepare report "$dest" ${known[@]+"${known[@]}"} --texts "${files[@]}"

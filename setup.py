@@ -1,0 +1,28 @@
+"""Install fairseq_groc; fairseq itself stays the user's choice (``pip install 'fairseq_groc[fairseq]'``)."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+setup(
+    name="fairseq_groc",
+    version="0.1.0",
+    description="Word-level language models with an open vocabulary, as a fairseq plugin",
+    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="MIT",
+    packages=find_packages(include=["fairseq_groc", "fairseq_groc.*"]),
+    package_data={"fairseq_groc": ["py.typed"]},
+    python_requires=">=3.9",
+    install_requires=[
+        "torch>=2.6",  # fairseq's checkpoints load safely (weights only) from here on
+        "numpy>=1.24",  # lexicon tables
+        "nltk>=3.9",  # reads WordNet
+        "sacremoses>=0.1",  # tokenises raw text in preprocessing
+        "PyYAML>=6",  # prints presets for fairseq-hydra-train
+    ],
+    extras_require={
+        # not a requirement: many users have a fairseq of their own, which must not be overwritten
+        "fairseq": ["fairseq-fixed==0.12.3.1"],
+    },
+)
