@@ -26,7 +26,7 @@ $(VENV)/.installed: requirements.txt setup.py
 	@echo "== installing pinned dependencies into $(VENV) (the first time fairseq is compiled: about 4 minutes)"
 	$(BASE_PYTHON) -m venv $(VENV)
 	PIP_CONSTRAINT=requirements.txt python -m pip install --quiet -r requirements.txt
-	python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	python -m pip install --quiet --no-deps --editable .
 	@touch $@
 
 $(VENV)/.wordnet: $(VENV)/.installed

@@ -13,7 +13,7 @@ usage: preprocess.sh --dest DIR [--train FILE] [--valid FILE]... [--test FILE]..
   --threshold N           leave out of the vocabulary the words seen less than N times in the training text
   --vocabulary-from DIR   union vocabulary: that folder's dictionary first, then the new words of these texts
   --vocabulary FILE       use this dict.txt as it is
-  --new-words-from FILE   (with --train) append the words of another text to the vocabulary; may be repeated
+  --new-words-from FILE   append the words of another text to the vocabulary; may be repeated
   --tokenize LANG         tokenise with sacremoses
   --lower                 lower-case
   --lexicon-path PATH     a .tsv or .jsonl lexicon, a WordNet folder, or 'none' (default: this machine's WordNet)
@@ -94,7 +94,7 @@ if [ -n "$vocabulary" ]; then
   cp "$vocabulary" "$dictionary"
 elif [ -n "$vocabulary_from" ]; then
   added=(); for s in "${splits[@]}"; do added+=("$scratch/$s"); done
-  "$python" -m fairseq_groc prepare vocabulary "$dictionary" --vocabulary-from "$vocabulary_from" --add "${added[@]}"
+  "$python" -m fairseq_groc prepare vocabulary "$dictionary" --vocabulary-from "$vocabulary_from" --add "${added[@]}" ${extra[@]+"${extra[@]}"}
 else
   "$python" -m fairseq_groc prepare vocabulary "$dictionary" --train "$scratch/train" --threshold "$threshold" --add ${extra[@]+"${extra[@]}"}
 fi

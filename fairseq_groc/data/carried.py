@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 from fairseq_groc.data.streams import Block
 from fairseq_groc.modules.lstm import State
@@ -20,7 +20,7 @@ class CarriedState:
     """
 
     def __init__(self) -> None:
-        self._states = {}  # type: Dict[str, Dict[Key, State]]
+        self._states: Dict[str, Dict[Key, State]] = {}
 
     def before(self, block: Block, batch_size: int) -> Optional[State]:
         """Return the state before *block*; None, the zero state, at the beginning of a text."""

@@ -9,7 +9,7 @@ import os
 import sys
 import warnings
 from pathlib import Path
-from typing import Iterator, List, Optional
+from typing import Dict, Iterator, List, Optional
 
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.base import Entry, Relation, gloss_words
@@ -128,7 +128,7 @@ class WordNetLexicon:
         senses = self._wordnet.synsets(word.lower()) if word.strip() else []
         if not senses:
             return Entry()
-        relations = {}
+        relations: Dict[str, str] = {}
         for related, source in _candidates(senses):
             if len(relations) == max_relations:
                 break
@@ -153,6 +153,7 @@ def _candidates(senses):
         for lemma in sense.lemma_names():
             yield lemma, f"synonym in {sense.name()}"
     for sense in senses:
-        for hyponym in sense.hyponyms():
+        # NLTK keeps them in a set, whose order changes from run to run: take the order of the database
+        for hyponym in sorted(sense.hyponyms(), key=lambda synset: (synset.pos(), synset.offset())):
             for lemma in hyponym.lemma_names():
                 yield lemma, f"hyponym {hyponym.name()} of {sense.name()}"

@@ -65,6 +65,11 @@ class Vocabulary(nn.Module):
         widths: n-gram widths of the encoder's filters
     """
 
+    relations_items: Tensor
+    relations_starts: Tensor
+    definitions_items: Tensor
+    definitions_starts: Tensor
+
     def __init__(self, forms: Sequence[bytes], relations, definitions, widths: Sequence[int]):
         super().__init__()
         self.num_words = len(relations[1]) - 1

@@ -1,0 +1,108 @@
+"""Tokens per second of training at the paper's PTB shape, side by side in one run, and parameters.
+
+    python benchmarks/training_speed.py DATA [--rounds 3] [--updates 8]
+
+DATA is a folder from scripts/preprocess.sh --dataset ptb. Compared: a plain PyTorch loop of the tied model (written
+here), this package's tied and GroC models through fairseq-train, and fairseq's own lstm_lm. The programs take turns;
+a figure is the median over rounds of each round's median step, so a noisy machine moves all of them alike.
+"""
+
+import argparse
+import re
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from common import PLUGIN, fairseq_train, parameters
+from torch import nn
+
+STREAMS, BLOCK, DIM, HIDDEN = 20, 35, 300, 1024
+COMMON = (
+    f"--batch-size {STREAMS} --optimizer adam --lr 0.001 --clip-norm 0.1 --disable-validation --no-save --log-interval 1"
+).split()
+OURS = [*PLUGIN, "--arch", "groc_lstm_lm_ptb", "--tokens-per-sample", str(BLOCK)]
+THEIRS = (
+    f"--task language_modeling --tokens-per-sample {BLOCK} --arch lstm_lm --decoder-embed-dim {DIM} --decoder-layers 2 "
+    f"--decoder-hidden-size {HIDDEN} --decoder-out-embed-dim {DIM} --share-decoder-input-output-embed "
+    "--required-batch-size-multiple 1"
+).split()
+
+
+class PlainTied(nn.Module):
+    """The tied model without fairseq: two LSTMs, one matrix, dropout as in the preset."""
+
+    def __init__(self, vocabulary: int):
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, DIM)
+        self.first, self.last = nn.LSTM(DIM, HIDDEN), nn.LSTM(HIDDEN, DIM)
+        self.bias = nn.Parameter(torch.zeros(vocabulary))
+
+    def forward(self, tokens, state):
+        x, a = self.first(F.dropout(self.embedding(tokens), 0.4), state[0])
+        x, b = self.last(F.dropout(x, 0.65), state[1])
+        return F.linear(x, self.embedding.weight, self.bias), [tuple(s.detach() for s in pair) for pair in (a, b)]
+
+
+def plain_loop(vocabulary: int, updates: int) -> float:
+    """Return the median seconds of a step."""
+    torch.manual_seed(1)
+    model = PlainTied(vocabulary)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+    state, seconds = [None, None], []
+    for _ in range(updates):
+        tokens = torch.randint(4, vocabulary, (BLOCK + 1, STREAMS))
+        begin = time.perf_counter()
+        logits, state = model(tokens[:-1], state)
+        loss = F.cross_entropy(logits.flatten(0, 1), tokens[1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimizer.step()
+        seconds.append(time.perf_counter() - begin)
+    return statistics.median(seconds[1:])
+
+
+def fairseq_step(data: Path, options, updates: int, scratch: Path):
+    """Return the median seconds of a step as fairseq logs tokens per second, and the number of parameters."""
+    output = fairseq_train(data, [*COMMON, *options, "--max-update", updates, "--save-dir", scratch], scratch / "log")
+    speeds = [float(s.replace(",", "")) for s in re.findall(r"train_inner .*? wps=([\d.]+)", output)]
+    return STREAMS * BLOCK / statistics.median(speeds[1:]), parameters(output)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--updates", type=int, default=8)
+    args = parser.parse_args()
+    vocabulary = sum(1 for _ in open(args.data / "dict.txt")) + 4
+    programs = {
+        "tied": [*OURS, "--output-head", "tied"],
+        "lstm_lm (fairseq)": THEIRS,
+        "GroC": [*OURS, "--output-head", "compositional_output"],
+    }
+    seconds = {name: [] for name in ["plain PyTorch loop", *programs]}
+    sizes = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for turn in range(args.rounds):
+            print(f"round {turn + 1} of {args.rounds}", file=sys.stderr, flush=True)
+            seconds["plain PyTorch loop"].append(plain_loop(vocabulary, 2 * args.updates))
+            for name, options in programs.items():
+                step, sizes[name] = fairseq_step(args.data, options, args.updates, Path(scratch))
+                seconds[name].append(step)
+    plain = seconds["plain PyTorch loop"]
+    print(f"V = {vocabulary:,}, {STREAMS} streams x {BLOCK}, {torch.get_num_threads()} threads, torch {torch.__version__}")
+    print(f"{'':<20}{'parameters':>12}{'tokens/s':>10}{'min':>8}{'max':>8}{'x plain loop':>14}")
+    for name, values in seconds.items():
+        speeds = sorted(STREAMS * BLOCK / s for s in values)
+        ratio = statistics.median(p / s for p, s in zip(plain, values))
+        size = f"{sizes[name]:,}" if name in sizes else ""
+        print(f"{name:<20}{size:>12}{statistics.median(speeds):>10,.0f}{speeds[0]:>8,.0f}{speeds[-1]:>8,.0f}{ratio:>14.2f}")
+
+
+if __name__ == "__main__":
+    main()
