@@ -106,7 +106,7 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
         h, after = self.encoder(x, before)  # (T, B, d)
         self._keep_state(block, incremental_state, before, after)
         h = self.output_dropout(h.transpose(0, 1))  # (B, T, d)
-        return F.linear(h, outputs, bias), {"features": h}
+        return F.linear(h, outputs, bias), {"attn": None, "features": h}
 
     def _state_before(self, block, incremental_state, batch_size: int) -> Optional[State]:
         if incremental_state is not None:
