@@ -1,8 +1,79 @@
+"""What the unit tests share: a lexicon, small enough to work by hand, and the words around it."""
+
 from pathlib import Path
 
 import pytest
+import torch
+
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
+
+
+class Lines(list):
+    """Lines as an indexed dataset: a list of tensors with ``sizes``."""
+
+    @property
+    def sizes(self):
+        return [len(line) for line in self]
 
 
 @pytest.fixture
 def data() -> Path:
     return Path(__file__).parent / "data"
+
+
+@pytest.fixture
+def lexicon(data):
+    from fairseq_groc.lexicon import FileLexicon
+
+    return FileLexicon(data / "mini.tsv")
+
+
+@pytest.fixture
+def special():
+    """The entries that begin every fairseq dictionary."""
+    return list(SPECIAL)
+
+
+@pytest.fixture
+def vocabulary_of(lexicon):
+    """Return a function from words and n-gram widths to the vocabulary of the special entries and the words."""
+    from fairseq_groc.lexicon.tables import build_tables
+    from fairseq_groc.modules.vocabulary import Vocabulary
+
+    def build(words, widths, lexicon=lexicon):
+        tables = build_tables(SPECIAL + list(words), lexicon, lambda index: index >= len(SPECIAL))
+        return Vocabulary(
+            tables.forms(),
+            (tables.relations, tables.relation_offsets),
+            (tables.definitions, tables.definition_offsets),
+            widths,
+        )
+
+    return build
+
+
+@pytest.fixture
+def lines_of():
+    """Return a function from line lengths to lines: tokens 4, 5, 6, ..., each line ended by ``</s>`` (2)."""
+
+    def build(*lengths):
+        tokens = iter(range(4, 10_000))
+        return Lines(torch.tensor([next(tokens) for _ in range(n - 1)] + [2]) for n in lengths)
+
+    return build
+
+
+@pytest.fixture
+def as_lines():
+    """Return a function from lists of tokens to lines."""
+    return lambda *lines: Lines(torch.tensor(line) for line in lines)
+
+
+@pytest.fixture
+def dictionary():
+    from fairseq.data import Dictionary
+
+    dictionary = Dictionary()
+    for i in range(400):
+        dictionary.add_symbol(f"w{i}")
+    return dictionary

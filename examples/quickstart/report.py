@@ -27,9 +27,8 @@ def draw(results: dict, path: Path) -> None:
     """Save the results as bars, and the validation curves of training beside them."""
     import logging
 
-    import matplotlib
-
     logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq leaves the root logger talkative
+    import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot

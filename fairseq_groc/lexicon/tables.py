@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Dict, List, Sequence
@@ -86,18 +86,25 @@ def build_tables(
         words: the V entries of the dictionary, in its order
         is_word: False for entries that are no words (``<pad>``, fillers); those are never looked up
     """
-    forms = {word: i for i, word in enumerate(words)}
+    forms = {word: i for i, word in reversed(list(enumerate(words)))}  # the first of equal entries
+    spellings = [word.encode("utf-8", "surrogateescape") for word in words]
+
+    def form_of(word: str) -> int:
+        if word not in forms:
+            forms[word] = len(spellings)
+            spellings.append(word.encode("utf-8", "surrogateescape"))
+        return forms[word]
+
     relations: List[List[int]] = []
     definitions: List[List[int]] = []
     for index, word in enumerate(words):
         if is_word(index):
             entry = lexicon.lookup(word, max_relations, max_definition)
-            relations.append([forms.setdefault(r.word, len(forms)) for r in entry.relations])
-            definitions.append([forms.setdefault(w, len(forms)) for w in entry.definition])
+            relations.append([form_of(r.word) for r in entry.relations])
+            definitions.append([form_of(w) for w in entry.definition])
         else:
             relations.append([])
             definitions.append([])
-    spellings = [form.encode("utf-8", "surrogateescape") for form in forms]
     return LexiconTables(
         np.frombuffer(b"".join(spellings), dtype=np.uint8),
         _offsets(spellings),
@@ -122,7 +129,8 @@ def words_fingerprint(words: Sequence[str]) -> str:
 def save_tables(folder: Path, tables: LexiconTables, words: Sequence[str]) -> None:
     """Write the tables below *folder*; they appear whole or not at all, however the writing ends."""
     target = Path(folder) / FOLDER
-    scratch = Path(tempfile.mkdtemp(prefix=f".{FOLDER}-", dir=folder))
+    scratch = Path(folder) / f".{FOLDER}-{uuid.uuid4().hex}"
+    scratch.mkdir()
     try:
         for name, dtype in _DTYPES.items():
             np.save(scratch / f"{name}.npy", getattr(tables, name).astype(dtype, copy=False), allow_pickle=False)
@@ -148,6 +156,8 @@ def load_tables(folder: Path, words: Sequence[str]) -> LexiconTables:
     except FileNotFoundError:
         raise TablesError(f"{source}: no lexicon tables. {remedy}") from None
     except ValueError:
+        header = None
+    if not isinstance(header, dict) or "lexicon" not in header:
         raise TablesError(f"{source}/header.json is not readable. {remedy}") from None
     if header.get("format") != FORMAT:
         raise TablesError(f"{source}: tables of format {header.get('format')}, expected {FORMAT}. {remedy}")
@@ -155,7 +165,7 @@ def load_tables(folder: Path, words: Sequence[str]) -> LexiconTables:
         raise TablesError(f"{source}: made for another dictionary than {folder}/dict.txt. {remedy}")
     try:
         arrays = {name: _load_array(source / f"{name}.npy") for name in _DTYPES}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:
         raise TablesError(f"{source}: {error}. {remedy}") from None
     return LexiconTables(**arrays, lexicon=header["lexicon"])
 

@@ -33,7 +33,8 @@ class WordRows(nn.Module):
         return super().train(mode)
 
     def get_extra_state(self) -> Any:
-        return {"words": self.words}
+        unknown = [word for word, missing in zip(self.words, self._missing.tolist()) if missing] if self._any_missing else []
+        return {"words": self.words, "unknown": unknown}
 
     def set_extra_state(self, state) -> None:
         """The words were used in ``upgrade_state_dict_named``, before the shapes were compared."""
@@ -41,16 +42,17 @@ class WordRows(nn.Module):
     def upgrade_state_dict_named(self, state_dict, name: str) -> None:
         """Rearrange the rows of *state_dict* for this module's words (called by fairseq before strict loading)."""
         prefix = name + "." if name else ""
-        extra = state_dict.setdefault(prefix + "_extra_state", {"words": self.words})  # EMA copies drop it
+        extra = state_dict.setdefault(prefix + "_extra_state", {"words": self.words, "unknown": []})  # EMA copies drop it
         rows = state_dict.get(prefix + "weight")
-        if rows is None or extra["words"] == self.words:
+        if rows is None:
             return
         index = {word: i for i, word in enumerate(extra["words"])}
         source = torch.tensor([index.get(word, -1) for word in self.words])
-        missing = source < 0
+        untrained = set(extra.get("unknown", []))
+        missing = torch.tensor([i < 0 or word in untrained for i, word in zip(source.tolist(), self.words)])
         moved = rows[source.clamp(min=0).to(rows.device)]
-        moved[missing.to(rows.device)] = 0
+        moved[(source < 0).to(rows.device)] = 0
         state_dict[prefix + "weight"] = moved
-        state_dict[prefix + "_extra_state"] = {"words": self.words}
         self._missing.copy_(missing)
         self._any_missing = bool(missing.any())
+        state_dict[prefix + "_extra_state"] = self.get_extra_state()

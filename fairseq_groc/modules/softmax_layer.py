@@ -17,7 +17,7 @@ class WordMatrices(nn.Module):
     """Compute E_in, E_out and the bias in one pass, and keep them in evaluation while nothing changes.
 
     In evaluation they are computed once and dropped as soon as a parameter or the vocabulary changes: the parameters
-    are compared by version, address and norm, so that a change through ``.data`` is seen too.
+    are compared by a checksum, so that a change through ``.data``, which PyTorch does not count, is seen too.
 
     Args:
         embedding: a compositional embedding, or rows (anything with ``weight`` (V, d))
@@ -38,7 +38,7 @@ class WordMatrices(nn.Module):
         self._kept_for: Tuple = ()
 
     def forward(self) -> Matrices:
-        if self.training or torch.is_grad_enabled():
+        if self.training or torch.is_grad_enabled() or self.vocabulary is None:  # rows cost nothing to compute
             self._kept = None
             return self._compute()
         state = self._state()
@@ -58,6 +58,14 @@ class WordMatrices(nn.Module):
 
     def _state(self) -> Tuple:
         parameters: List[Any] = list(self.embedding.parameters()) + list(self.head.parameters())
-        norms = torch.stack(torch._foreach_norm(parameters)).tolist()
+        checksums = torch.stack([_checksum(p) for p in parameters]).tolist()
         versions = [(p.data_ptr(), p._version, p.dtype) for p in parameters]
-        return id(self.vocabulary), self.impossible.data_ptr(), tuple(versions), tuple(norms)
+        unknown = self.head.unknown()
+        mask = None if unknown is None else (unknown.data_ptr(), unknown._version)
+        return id(self.vocabulary), self.impossible.data_ptr(), mask, tuple(versions), tuple(checksums)
+
+
+def _checksum(parameter: Tensor) -> Tensor:
+    """Return a weighted sum: unlike a norm, it changes when signs or places do."""
+    flat = parameter.detach().flatten().float()
+    return flat @ torch.arange(1, len(flat) + 1, device=flat.device, dtype=torch.float32).cos_()

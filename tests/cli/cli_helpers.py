@@ -1,0 +1,64 @@
+"""Run the commands that users type, and read what they print."""
+
+import os
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+PLUGIN = ["--user-dir", str(ROOT / "fairseq_groc"), "--task", "wordnet_lexicon"]
+SMALL = "--arch groc_lstm_lm --decoder-embed-dim 8 --decoder-hidden-size 12 --char-filters [4,4,4]".split()
+TRAINING = "--batch-size 4 --tokens-per-sample 10 --optimizer adam --lr 0.01 --num-workers 0 --log-format simple".split()
+WORDS = "the a cat dog lion kitty run runs sat barked on under mat tree and old young big small quick green blue red".split()
+
+
+class Commands:
+    """Run what a user types; ``ok`` insists on success, ``fails`` on failure, and both return the output."""
+
+    def __call__(self, *command, check=None):
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+        command = [str(part) for part in command]
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, stdin=subprocess.DEVNULL
+        )
+        return done.returncode, done.stdout
+
+    def ok(self, *command) -> str:
+        code, output = self(*command)
+        assert code == 0, output[-3000:]
+        return output
+
+    def fails(self, *command) -> str:
+        code, output = self(*command)
+        assert code != 0, output[-3000:]
+        return output
+
+    def preprocess(self, *options):
+        return self.ok(ROOT / "scripts" / "preprocess.sh", *options)
+
+    def train(self, data, save, *options) -> str:
+        return self.ok("fairseq-train", data, *PLUGIN, *SMALL, *TRAINING, "--save-dir", save, *options)
+
+    def eval_lm(self, data, checkpoint, *options) -> str:
+        return self.ok("fairseq-eval-lm", data, *PLUGIN, "--path", checkpoint, "--num-workers", "0", *options)
+
+
+def evaluated(output: str):
+    """Return (tokens, perplexity) as fairseq-eval-lm printed them."""
+    tokens = int(re.findall(r"Evaluated ([\d,]+) tokens", output)[0].replace(",", ""))
+    return tokens, float(re.findall(r"Perplexity: (\S+)", output)[0])
+
+
+def write(path: Path, words, count: int, seed: int) -> Path:
+    rng = random.Random(seed)
+    lines = [" ".join(rng.choice(words) for _ in range(rng.randint(0, 9))) for _ in range(count)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def tokens_of(path: Path) -> int:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return sum(len(line.split()) + 1 for line in lines)

@@ -1,0 +1,37 @@
+"""A tiny corpus and models trained on it, made once with the commands that users type."""
+
+import re
+from pathlib import Path
+
+import pytest
+from cli_helpers import WORDS, Commands, tokens_of, write
+
+
+@pytest.fixture(scope="session")
+def commands():
+    return Commands()
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory, commands):
+    """Folder with train, valid, other texts, ``data`` (source) and ``union`` (with the words of other)."""
+    folder = tmp_path_factory.mktemp("corpus")
+    train, valid = write(folder / "train.txt", WORDS, 60, 1), write(folder / "valid.txt", WORDS, 20, 2)
+    other = write(folder / "other.txt", WORDS + ["hound", "zebra", "\N{GRINNING FACE}", "x" * 10_000], 20, 3)
+    lexicon = ["--lexicon-path", Path(__file__).parents[1] / "data" / "mini.tsv"]
+    commands.preprocess("--train", train, "--valid", valid, "--valid", train, "--dest", folder / "data", *lexicon)
+    tests = ["--test", other, "--test", valid]
+    report = commands.preprocess("--vocabulary-from", folder / "data", *tests, "--dest", folder / "union", *lexicon)
+    assert re.search(rf"test +20 +{tokens_of(other)} ", report), report
+    return folder
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory, corpus, commands):
+    """Checkpoints by head."""
+    found = {}
+    for head in ("compositional_output", "tied", "lookup"):
+        save = tmp_path_factory.mktemp(head)
+        commands.train(corpus / "data", save, "--output-head", head, "--max-update", "12", "--valid-subset", "valid,valid1")
+        found[head] = save / "checkpoint_best.pt"
+    return found

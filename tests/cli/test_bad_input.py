@@ -1,0 +1,103 @@
+"""Bad input: a clear error that names file and remedy, and nothing lost."""
+
+import json
+import pickle
+import shutil
+
+import pytest
+import torch
+from cli_helpers import PLUGIN, ROOT, SMALL, TRAINING
+
+from fairseq_groc.__main__ import main
+from fairseq_groc.lexicon.tables import FOLDER
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"", "raw.txt is empty"),
+        (b"a cat\nd\xffg\n", "raw.txt:2: not UTF-8"),
+        (b"a cat\n\nthe <pad> end\n", "raw.txt:3: contains <pad>, which fairseq reserves"),
+        (b"a <s>\n", "raw.txt:1: contains <s>"),
+        (b"a </s> b\n", "raw.txt:1: contains </s>"),
+    ],
+)
+def test_bad_text(tmp_path, capsys, content, message):
+    raw = tmp_path / "raw.txt"
+    raw.write_bytes(content)
+    assert main(["prepare", "text", str(raw), str(tmp_path / "out")]) == 1
+    error = capsys.readouterr().err.splitlines()
+    assert message in error[-1] and error[-1].startswith("error: ")
+
+
+def test_preprocess_stops_before_it_writes(commands, corpus, tmp_path):
+    bad = tmp_path / "bad.txt"
+    bad.write_text("the <pad> cat\n")
+    script = ROOT / "scripts" / "preprocess.sh"
+    output = commands.fails(script, "--train", corpus / "train.txt", "--test", bad, "--dest", tmp_path / "dest")
+    assert "bad.txt:1: contains <pad>" in output and not (tmp_path / "dest").exists()
+    assert "give --dest" in commands.fails(script, "--train", corpus / "train.txt")
+    assert "unknown option --trian" in commands.fails(script, "--trian", "x")
+    assert "without --train" in commands.fails(script, "--test", corpus / "train.txt", "--dest", tmp_path / "dest")
+    assert "expected ptb or wikitext-2" in commands.fails(script, "--dataset", "ptp", "--dest", tmp_path / "dest")
+
+
+def train_fails(commands, data, tmp_path, *options):
+    return commands.fails("fairseq-train", data, *PLUGIN, *SMALL, *TRAINING, "--save-dir", tmp_path / "save", *options)
+
+
+def test_data_that_does_not_fit(commands, corpus, tmp_path):
+    data = tmp_path / "data"
+    shutil.copytree(corpus / "data", data)
+    header = data / FOLDER / "header.json"
+    saved = header.read_text()
+    header.write_text(json.dumps({**json.loads(saved), "format": 0}))
+    assert "tables of format 0, expected 1. Rebuild them: python -m fairseq_groc tables" in train_fails(commands, data, tmp_path)
+    header.write_text(saved)
+    words = (data / "dict.txt").read_text().splitlines()
+    (data / "dict.txt").write_text("\n".join(words[1:] + words[:1]) + "\n")
+    assert "made for another dictionary" in train_fails(commands, data, tmp_path)
+    (data / "dict.txt").write_text("\n".join(words + words[:1]) + "\n")
+    assert "Duplicate word found" in train_fails(commands, data, tmp_path)
+    shutil.copy(corpus / "data" / "dict.txt", data / "dict.txt")
+    (data / "valid.bin").write_bytes(b"")
+    assert "valid.bin holds no text" in train_fails(commands, data, tmp_path, "--valid-subset", "valid,valid1")
+    assert not list((tmp_path / "save").glob("*.pt"))
+
+
+def test_wrong_or_missing_task(commands, corpus, models, tmp_path):
+    plugin, fix = PLUGIN[:2], "give --task wordnet_lexicon"
+    options = [*SMALL, "--batch-size", "2", "--save-dir", tmp_path]
+    assert fix in commands.fails("fairseq-train", corpus / "data", *plugin, *options)
+    model = models["compositional_output"]
+    assert fix in commands.fails("fairseq-eval-lm", corpus / "data", *plugin, "--path", model, "--gen-subset", "valid")
+
+
+def test_options_that_do_not_go_together(commands, corpus, models, tmp_path):
+    data = corpus / "data"
+    assert "--fp16 needs a GPU" in train_fails(commands, data, tmp_path, "--fp16", "--cpu")
+    assert "use fairseq-hydra-train with common.bf16=true" in train_fails(commands, data, tmp_path, "--bf16")
+    assert "--output-head nonsense: expected one of" in train_fails(commands, data, tmp_path, "--output-head", "nonsense")
+    window = ["--path", models["tied"], "--gen-subset", "valid", "--context-window", "5"]
+    assert "--context-window is not needed" in commands.fails("fairseq-eval-lm", data, *PLUGIN, *window)
+    dropping = ["--skip-remainder-batch", "--valid-subset", "valid,valid1"]
+    assert "--skip-remainder-batch drops text" in train_fails(commands, data, tmp_path, *dropping)
+
+
+class Harmful:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+def test_checkpoints_that_are_broken_or_run_code(commands, corpus, models, tmp_path):
+    truncated, harmful, proof = tmp_path / "truncated.pt", tmp_path / "harmful.pt", tmp_path / "proof"
+    raw = models["tied"].read_bytes()
+    truncated.write_bytes(raw[: len(raw) // 2])
+    torch.save({"model": {}, "cfg": Harmful(proof), "args": None}, harmful, pickle_module=pickle)
+    for path in (truncated, harmful, tmp_path / "absent.pt"):
+        output = commands.fails("fairseq-eval-lm", corpus / "data", *PLUGIN, "--path", path, "--gen-subset", "valid")
+        assert "Evaluated" not in output
+    assert not proof.exists()

@@ -1,0 +1,90 @@
+"""Every option of ours arrives, from the command line and from YAML."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import yaml
+from cli_helpers import PLUGIN, ROOT
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import OmegaConf
+
+from fairseq_groc.cli.config import preset_config
+from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModelConfig
+from fairseq_groc.options import HEAD_OPTIONS, PRESETS, HeadConfig, SharedHeadConfig
+from fairseq_groc.tasks.wordnet_lexicon import WordnetLexiconConfig
+
+GIVEN = {
+    "output_head": "tied",
+    "char_embed_dim": 9,
+    "char_filters": [1, 2, 3],
+    "highway_layers": 2,
+    "output_depth": 3,
+    "output_activation": "selu",
+    "output_dropout": 0.125,
+    "bias_activation": "tanh",
+    "tokens_per_sample": 17,
+    "sample_break_mode": "eos",
+    "vary_bptt": True,
+    "uniform_weight": 0.25,
+    "decoder_embed_dim": 11,
+    "decoder_hidden_size": 13,
+    "decoder_layers": 3,
+    "dropout": 0.5,
+    "dropout_in": 0.25,
+    "dropout_out": 0.75,
+}
+
+
+def parse(*arguments):
+    parser = options.get_training_parser()
+    args = options.parse_args_and_arch(parser, ["DATA", *PLUGIN, "--batch-size", "2", *arguments])
+    return convert_namespace_to_omegaconf(args)
+
+
+def own(config):
+    inherited = ("${common", "${dataset")
+    names = {f.name for f in fields(config) if not str(f.default).startswith(inherited)}
+    return names - {"data", "_name"}
+
+
+@pytest.mark.parametrize("arch", ["groc_lstm_lm", *PRESETS])
+def test_every_option_arrives_from_the_command_line(arch):
+    assert own(WordnetLexiconConfig) | own(GrocLSTMLanguageModelConfig) == set(GIVEN)
+    flags = []
+    for name, value in GIVEN.items():
+        flag = "--" + name.replace("_", "-")
+        flags += [flag] if value is True else [flag, str(value).replace(" ", "")]
+    cfg = parse("--arch", arch, *flags)
+    for section, config in ((cfg.task, WordnetLexiconConfig), (cfg.model, GrocLSTMLanguageModelConfig)):
+        for name in own(config):
+            assert section[name] == GIVEN[name], name
+
+
+def test_task_and_model_share_their_options():
+    assert {f.name for f in fields(SharedHeadConfig)} == {f.name for f in fields(HeadConfig)}
+    assert all(f.default == f"${{task.{f.name}}}" for f in fields(SharedHeadConfig) if f.name != "_name")
+    cfg = parse("--arch", "groc_lstm_lm")
+    assert all(cfg.task[name] == cfg.model[name] for name in HEAD_OPTIONS)
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_architecture_and_yaml_are_the_same_preset(name):
+    arch = parse("--arch", name)
+    for option, value in PRESETS[name].items():
+        assert arch.model[option] == value
+    file = ROOT / "examples" / "language_model" / "config" / f"{name}.yaml"
+    config = yaml.safe_load(file.read_text())
+    assert config == preset_config(name), f"renew it: python -m fairseq_groc config {name} > {file.relative_to(ROOT)}"
+    task = OmegaConf.merge(OmegaConf.structured(WordnetLexiconConfig()), {"data": "DATA"}, {**config["task"], "data": "DATA"})
+    model = OmegaConf.merge(OmegaConf.structured(GrocLSTMLanguageModelConfig()), config["model"])
+    resolved = OmegaConf.create({"task": task, "model": model})
+    for option in own(GrocLSTMLanguageModelConfig):
+        assert resolved.model[option] == arch.model[option], option
+        if option in HEAD_OPTIONS:
+            assert resolved.task[option] == arch.task[option], option
+
+
+def test_the_user_dir_command_names_the_package(commands):
+    assert Path(commands.ok("python", "-m", "fairseq_groc", "user-dir").splitlines()[-1]) == ROOT / "fairseq_groc"

@@ -1,0 +1,105 @@
+"""Preprocess, train, validate, score: the commands of the README on a tiny corpus."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+from cli_helpers import PLUGIN, evaluated, tokens_of
+
+from fairseq_groc.lexicon.tables import FOLDER
+
+
+def sharded(commands, corpus, model, *options):
+    """Return (tokens, log-likelihood) of the other text."""
+    tokens, perplexity = evaluated(commands.eval_lm(corpus / "union", model, "--gen-subset", "test", *options))
+    return tokens, -tokens * math.log(perplexity)
+
+
+def test_another_dictionary_and_every_token_once(commands, corpus, models):
+    model, total = models["compositional_output"], tokens_of(corpus / "other.txt")
+    one = sharded(commands, corpus, model, "--tokens-per-sample", "35")
+    assert one[0] == total and math.isfinite(one[1])
+    single = sharded(commands, corpus, model, "--tokens-per-sample", "1")
+    default = sharded(commands, corpus, model)  # the block length of the checkpoint
+    assert single[0] == default[0] == total
+    # printed with two decimals
+    assert single[1] == pytest.approx(one[1], rel=1e-3) and default[1] == pytest.approx(one[1], rel=1e-3)
+    streams = sharded(commands, corpus, model, "--batch-size", "4", "--tokens-per-sample", "7")
+    shards = [sharded(commands, corpus, model, "--batch-size", "2", "--num-shards", "2", "--shard-id", i) for i in "01"]
+    assert streams[0] == shards[0][0] + shards[1][0] == total
+    # four streams, or two shards of two streams, are the same streams
+    assert streams[1] == pytest.approx(shards[0][1] + shards[1][1], rel=1e-3)
+    assert sharded(commands, corpus, model, "--sample-break-mode", "eos", "--batch-size", "3")[0] == total
+
+
+@pytest.mark.parametrize("head", ["tied", "lookup"])
+def test_new_words_are_impossible_for_row_heads(commands, corpus, models, head):
+    output = commands.eval_lm(corpus / "union", models[head], "--gen-subset", "test")
+    total = tokens_of(corpus / "other.txt")
+    assert evaluated(output) == (total, math.inf)
+    words = (corpus / "other.txt").read_text(encoding="utf-8").split()
+    new = sum(w not in (corpus / "train.txt").read_text().split() for w in words)
+    assert f"{new} of {total} tokens of 'test'" in output.replace(",", "") and "--uniform-weight" in output
+    mixed = commands.eval_lm(corpus / "union", models[head], "--gen-subset", "test", "--uniform-weight", "0.01")
+    assert math.isfinite(evaluated(mixed)[1]) and "impossible" not in mixed
+
+
+def test_validate_counts_and_agrees_with_eval_lm(commands, corpus, models):
+    model, total = models["tied"], tokens_of(corpus / "valid.txt")
+    tokens, perplexity = evaluated(commands.eval_lm(corpus / "data", model, "--gen-subset", "valid", "--batch-size", "8"))
+    options = ["--path", model, "--batch-size", "8", "--valid-subset", "valid"]
+    output = commands.ok("fairseq-validate", corpus / "data", *PLUGIN, *options)
+    assert tokens == total and f"wpb {total}" in output
+    assert float(re.findall(r"ppl ([\d.]+)", output)[-1]) == pytest.approx(perplexity, rel=1e-3)
+    union = evaluated(commands.eval_lm(corpus / "union", model, "--gen-subset", "test1", "--batch-size", "8"))
+    assert union == (tokens, pytest.approx(perplexity, rel=1e-3))  # rows moved to a larger dictionary: new words have no share
+
+
+def test_a_compositional_checkpoint_holds_nothing_of_the_vocabulary(corpus, models):
+    saved = torch.load(models["compositional_output"], weights_only=True)  # safe loading suffices
+    forms = len(np.load(corpus / "data" / FOLDER / "form_offsets.npy")) - 1
+    words = sum(1 for _ in open(corpus / "data" / "dict.txt")) + 4
+    assert words != forms
+    for name, value in saved["model"].items():
+        if torch.is_tensor(value):
+            assert not {words, forms} & set(value.shape), name
+
+
+def test_scoring_lines(commands, corpus, models):
+    python = ["python", "-m", "fairseq_groc", "score"]
+    where = ["--path", models["compositional_output"], "--data", corpus / "union"]
+
+    def scored(*options):
+        rows = [line.split("\t", 2) for line in commands.ok(*python, *options, *where).splitlines() if re.match(r"-\d", line)]
+        return [float(score) for score, _, _ in rows], sum(int(tokens) for _, tokens, _ in rows)
+
+    total = tokens_of(corpus / "other.txt")
+    running, counted = scored(corpus / "other.txt", "--running", "--tokens-per-sample", "3")
+    assert counted == total
+    reference = sharded(commands, corpus, models["compositional_output"])[1]
+    assert sum(running) == pytest.approx(reference, rel=1e-3)
+    alone, counted = scored(corpus / "other.txt")
+    assert counted == total
+    nbest = corpus / "nbest.tsv"
+    nbest.write_text("1\tthe cat sat\tx\n1\tthe zebra sat\ty\n")
+    plain = corpus / "plain.txt"
+    plain.write_text("the cat sat\nthe zebra sat\n")
+    assert scored(nbest, "--field", "2")[0] == scored(plain)[0]
+    from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModel
+
+    checkpoint = models["compositional_output"]
+    hub = GrocLSTMLanguageModel.from_pretrained(str(checkpoint.parent), checkpoint.name, str(corpus / "union"))
+    hub.eval()
+    figures = [hub.score(line)["positional_scores"].sum().item() for line in ("the cat sat", "the zebra sat")]
+    assert figures == pytest.approx(scored(plain)[0], abs=1e-3)
+    assert hub.sample("the zebra", beam=3, max_len_b=5).startswith("the zebra")
+    assert hub.sample("the zebra", sampling=True, max_len_b=5).startswith("the zebra")
+
+
+def test_explain(commands, corpus):
+    output = commands.ok("python", "-m", "fairseq_groc", "explain", "cat", "--lexicon-path", "tests/data/mini.tsv")
+    assert "characters   ^ c a t $" in output
+    assert "relation     feline  (mini.tsv:1)" in output
+    assert "definition   a small domesticated animal with fur  (mini.tsv:1)" in output

@@ -1,0 +1,92 @@
+"""Resuming is bit-equal; two workers are one with twice the streams."""
+
+import re
+import shutil
+import socket
+import subprocess
+
+import pytest
+import torch
+from cli_helpers import BIN, PLUGIN, SMALL, TRAINING
+
+EXACT = ["--save-interval-updates", "4", "--max-update", "10", "--valid-subset", "valid,valid1"]
+SHIFT = "decoder.words.head.bias.bias"  # shifts all logits alike: its gradient is rounding alone
+
+
+def weights(folder):
+    saved = torch.load(folder / "checkpoint_last.pt", weights_only=True)["model"]
+    return {name: value for name, value in saved.items() if torch.is_tensor(value)}
+
+
+def test_resume_inside_an_epoch_is_bit_equal(commands, corpus, tmp_path):
+    options = [*EXACT, "--update-freq", "2", "--vary-bptt", "--patience", "50", "--dropout", "0.3", "--tokens-per-sample", "8"]
+    options += ["--lr-scheduler", "resumable_reduce_lr_on_plateau", "--batch-size", "2"]
+    commands.train(corpus / "data", tmp_path / "whole", *options)
+    checkpoint = next((tmp_path / "whole").glob("checkpoint_*_4.pt"))
+    position = torch.load(checkpoint, weights_only=True)["extra_state"]["train_iterator"]["iterations_in_epoch"]
+    assert position > 0  # inside an epoch
+    (tmp_path / "resumed").mkdir()
+    shutil.copy(checkpoint, tmp_path / "resumed" / "checkpoint_last.pt")
+    output = commands.train(corpus / "data", tmp_path / "resumed", *options)
+    assert "no state is carried" not in output and "Loaded checkpoint" in output
+    whole, resumed = weights(tmp_path / "whole"), weights(tmp_path / "resumed")
+    assert whole.keys() == resumed.keys() and all(torch.equal(whole[name], resumed[name]) for name in whole)
+    counters = [
+        torch.load(tmp_path / run / "checkpoint_last.pt", weights_only=True)["extra_state"]["WordnetLexiconTask"]["early_stop"]
+        for run in ("whole", "resumed")
+    ]
+    assert counters[0] == counters[1] and set(counters[0]) == {"best", "num_runs"}
+
+
+def two_workers(data, save, *options):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [BIN / "fairseq-train", data, *PLUGIN, *SMALL, *TRAINING, "--save-dir", save, *options, "--cpu"]
+    command += ["--distributed-init-method", f"tcp://127.0.0.1:{port}", "--distributed-world-size", "2"]
+    command += ["--distributed-no-spawn", "--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
+    command += ["--load-checkpoint-on-all-dp-ranks", "--distributed-rank"]
+    ranks = [
+        subprocess.Popen([str(c) for c in [*command, rank]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for rank in (0, 1)
+    ]
+    outputs = [rank.communicate(timeout=120)[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], outputs
+    return "".join(outputs)
+
+
+def test_two_workers_equal_one_and_resume(commands, corpus, tmp_path):
+    options = [*EXACT, "--dropout", "0", "--dropout-in", "0", "--optimizer", "sgd", "--lr", "0.1"]
+    one = commands.train(corpus / "data", tmp_path / "one", *options, "--batch-size", "4")
+    output = two_workers(corpus / "data", tmp_path / "two", *options, "--batch-size", "2")
+    single, double = weights(tmp_path / "one"), weights(tmp_path / "two")
+    assert max((single[name] - double[name]).abs().max() for name in single if name != SHIFT) <= 1e-6
+    losses = [re.findall(r"valid on 'valid1' subset \| loss ([\d.]+)", text)[-1] for text in (one, output)]
+    assert losses[0] == losses[1]
+    (tmp_path / "resumed").mkdir()
+    shutil.copy(next((tmp_path / "two").glob("checkpoint_*_4.pt")), tmp_path / "resumed" / "checkpoint_last.pt")
+    output = two_workers(corpus / "data", tmp_path / "resumed", *options, "--batch-size", "2")
+    assert "no state is carried" not in output
+    resumed = weights(tmp_path / "resumed")
+    assert all(torch.equal(double[name], resumed[name]) for name in double)
+
+
+def test_finetuning_takes_the_checkpoints_options_only(commands, corpus, models, tmp_path):
+    options = ["--finetune-from-model", models["compositional_output"], "--max-update", "2", "--save-dir", tmp_path / "a"]
+    everything = ["fairseq-train", corpus / "data", *PLUGIN, *SMALL, *TRAINING, "--valid-subset", "valid,valid1"]
+    output = commands.fails(*everything, *options, "--output-depth", "1")
+    assert "options differ from the checkpoint's: --output-depth 1 (checkpoint: 0)" in output
+    assert "beginning from zero" not in commands.ok(*everything, *options)
+
+
+@pytest.mark.parametrize("precision", ["common.bf16=false", "common.bf16=true"])
+def test_hydra(commands, corpus, tmp_path, precision):
+    config = ["--config-dir", "examples/language_model/config", "--config-name", "groc_lstm_lm_small"]
+    overrides = [f"task.data={corpus / 'data'}", f"common.user_dir={PLUGIN[1]}", "dataset.valid_subset='valid,valid1'"]
+    overrides += ["model.decoder_embed_dim=8", "model.decoder_hidden_size=12", "task.char_filters=[4,4,4]", precision]
+    overrides += ["optimization.max_update=2", f"checkpoint.save_dir={tmp_path / 'save'}", f"hydra.run.dir={tmp_path}"]
+    overrides += [f"common.tensorboard_logdir={tmp_path / 'tensorboard'}"]
+    commands.ok("fairseq-hydra-train", *config, *overrides)
+    saved = torch.load(tmp_path / "save" / "checkpoint_last.pt", weights_only=True)
+    assert saved["cfg"]["model"]["char_filters"] == [4, 4, 4]  # inherited from the task
+    assert list((tmp_path / "tensorboard").rglob("events*"))

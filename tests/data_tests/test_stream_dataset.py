@@ -1,0 +1,127 @@
+import pytest
+import torch
+
+from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
+from fairseq_groc.errors import DataError
+
+PAD, EOS = 1, 2
+
+
+@pytest.fixture
+def make(dictionary):
+    return lambda lines, independent=False, carries=True: StreamDataset(lines, "test", dictionary, independent, carries)
+
+
+def batches(dataset, plans):
+    return [dataset.collater([dataset[plan]]) for plan in plans]
+
+
+def test_by_hand(make, as_lines):
+    dataset = make(as_lines([10, 11, 2], [12, 2], [13, 14, 15, 2]))
+    (first, second) = batches(dataset, dataset.plan(1, 2, 1, 3))
+    assert first["net_input"]["src_tokens"].tolist() == [[EOS, 10, 11], [EOS, 2, 13]]
+    assert first["target"].tolist() == [[10, 11, 2], [2, 13, 14]]
+    assert second["net_input"]["src_tokens"].tolist() == [[2, PAD], [14, 15]]  # the previous token across blocks
+    assert second["target"].tolist() == [[12, PAD], [15, 2]]
+    assert (first["ntokens"], second["ntokens"]) == (6, 3)
+    assert second["net_input"]["src_lengths"].tolist() == [1, 2] and first["nsentences"] == 2
+
+
+def test_independent_lines_by_hand(make, as_lines):
+    dataset = make(as_lines([10, 11, 2], [12, 2], [13, 14, 15, 2]), independent=True)
+    first, second = batches(dataset, dataset.plan(1, 2, 1, 35))
+    assert first["net_input"]["src_tokens"].tolist() == [[EOS, 13, 14, 15], [EOS, 10, 11, PAD]]  # longest first
+    assert first["target"].tolist() == [[13, 14, 15, 2], [10, 11, 2, PAD]]
+    assert second["net_input"]["src_tokens"].tolist() == [[EOS, 12], [PAD, PAD]]
+    assert second["target"].tolist() == [[12, 2], [PAD, PAD]] and second["ntokens"] == 2
+
+
+@pytest.mark.parametrize("streams", [1, 2, 4])
+@pytest.mark.parametrize("block", [1, 7, 35])
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("independent", [False, True])
+@pytest.mark.parametrize("vary", [False, True])
+def test_every_token_is_a_target_once_after_its_predecessor(make, lines_of, streams, block, shards, independent, vary):
+    lines = lines_of(5, 1, 17, 1, 1, 60, 3, 2)
+    text = torch.cat(list(lines)).tolist()
+    dataset = make(lines, independent)
+    plans = dataset.plan(1, streams, shards, block, vary=vary, shuffle=vary)
+    assert len(plans) % shards == 0
+    seen = [0] * len(text)
+    for plan, batch in zip(plans, batches(dataset, plans)):
+        source, target = batch["net_input"]["src_tokens"].tolist(), batch["target"].tolist()
+        assert len(source) == len(target) == streams and batch["net_input"]["block"] is plan.block
+        for inputs, outputs, (begin, end), start in zip(source, target, plan.rows, plan.streams):
+            rest = [PAD] * (plan.block.end - plan.block.begin - (end - begin))  # padding on the right only
+            assert outputs == text[begin:end] + rest
+            assert inputs == [EOS if i == start else text[i - 1] for i in range(begin, end)] + rest
+            for i in range(begin, end):
+                seen[i] += 1
+        assert batch["ntokens"] == sum(end - begin for begin, end in plan.rows)
+        assert batch["net_input"]["src_lengths"].tolist() == [end - begin for begin, end in plan.rows]
+    assert seen == [1] * len(text)
+
+
+def test_more_streams_than_tokens(make, as_lines):
+    dataset = make(as_lines([10, 2]))
+    (batch,) = batches(dataset, dataset.plan(1, 5, 1, 35))
+    assert batch["ntokens"] == 2 and sorted(batch["target"].flatten().tolist()) == [1, 1, 1, 2, 10]
+
+
+def test_tokens_is_a_slice_of_the_text(make, lines_of):
+    lines = lines_of(3, 1, 1, 5, 2)
+    dataset, text = make(lines), torch.cat(list(lines)).tolist()
+    assert dataset.num_tokens_total == len(text) == 12
+    for begin in range(12):
+        for end in range(begin, 13):
+            assert dataset.tokens(begin, end).tolist() == text[begin:end]
+
+
+def test_the_order_of_lines_is_drawn_from_seed_and_epoch(make, lines_of):
+    dataset = make(lines_of(*[3] * 50), independent=True)
+    plan = lambda epoch, seed: [p.rows for p in dataset.plan(epoch, 4, 1, 35, shuffle=True, seed=seed)]  # noqa: E731
+    assert plan(1, 1) == plan(1, 1)
+    assert plan(1, 1) != plan(2, 1) and plan(1, 1) != plan(1, 2)
+
+
+def test_batches_say_their_block_only_to_models_that_carry_states(make, as_lines):
+    dataset = make(as_lines([10, 2]), carries=False)
+    assert set(dataset[dataset.plan(1, 1, 1, 35)[0]]["net_input"]) == {"src_tokens", "src_lengths"}
+
+
+@pytest.mark.parametrize("special, name", [(0, "<s>"), (1, "<pad>")])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_special_symbol_in_the_text_is_refused(make, as_lines, special, name, place):
+    line = [5, 6, 7, 2]
+    line[place] = special
+    dataset = make(as_lines(line))
+    with pytest.raises(DataError, match=f"split 'test' contains the special symbol '{name}' as a word.*Remove it"):
+        batches(dataset, dataset.plan(1, 1, 1, 35))
+
+
+def test_unknown_words_are_targets_as_any(make, as_lines):
+    dataset = make(as_lines([3, 2]))
+    (batch,) = batches(dataset, dataset.plan(1, 1, 1, 35))
+    assert batch["target"].tolist() == [[3, 2]]
+
+
+def test_a_text_without_tokens_is_refused(make, as_lines):
+    with pytest.raises(DataError, match="split 'test' holds no text"):
+        make(as_lines())
+
+
+def test_data_that_is_missing_or_empty_is_refused(dictionary, tmp_path):
+    with pytest.raises(DataError, match=r"train\.bin not found\. Preprocess the split"):
+        open_text(str(tmp_path / "train"), dictionary, None, False)
+    (tmp_path / "train.bin").touch()
+    with pytest.raises(DataError, match=r"train\.bin holds no text\. Was the raw file empty"):
+        open_text(str(tmp_path / "train"), dictionary, None, False)
+
+
+def test_lines_for_inference_begin_and_end_with_the_end_of_line(dictionary):
+    dataset = LinesForInference([torch.tensor([10, 11, 2]), torch.tensor([2]), torch.tensor([12, 2])], dictionary)
+    batch = dataset.collater([dataset[i] for i in (0, 1, 2)])
+    assert batch["net_input"]["src_tokens"].tolist() == [[EOS, 10, 11], [EOS, PAD, PAD], [EOS, 12, PAD]]
+    assert batch["target"].tolist() == [[10, 11, 2], [2, PAD, PAD], [12, 2, PAD]]
+    assert batch["net_input"]["src_lengths"].tolist() == [3, 1, 2]
+    assert batch["ntokens"] == 6 and batch["id"].tolist() == [0, 1, 2]

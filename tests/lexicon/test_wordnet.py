@@ -1,0 +1,113 @@
+import pytest
+
+from fairseq_groc.errors import LexiconError
+from fairseq_groc.lexicon import WordNetLexicon, find_wordnet, open_lexicon, wordnet
+
+
+def fake_wordnet(folder):
+    folder.mkdir(parents=True)
+    for name in wordnet._DATA_FILES:
+        (folder / name).touch()
+    return folder
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A machine without any WordNet, and without a network."""
+    import nltk
+
+    monkeypatch.setattr(nltk.data, "path", [str(tmp_path / "nltk")])
+    monkeypatch.setattr(wordnet, "system_directories", lambda: [tmp_path / "first", tmp_path / "second"])
+    monkeypatch.setattr(wordnet, "_download_nltk", lambda: None)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def real():
+    try:
+        return WordNetLexicon(find_wordnet(download=False))
+    except LexiconError as error:
+        pytest.skip(str(error))
+
+
+def test_places_are_tried_in_order(machine, monkeypatch):
+    monkeypatch.setattr(wordnet, "_download_nltk", lambda: machine / "downloaded")
+    assert find_wordnet() == machine / "downloaded"
+    second = fake_wordnet(machine / "second")
+    assert find_wordnet() == second
+    first = fake_wordnet(machine / "first")
+    assert find_wordnet() == first
+    corpus = fake_wordnet(machine / "nltk" / "corpora" / "wordnet")
+    assert find_wordnet() == corpus
+    given = fake_wordnet(machine / "given")
+    assert find_wordnet(str(given)) == given
+
+
+def test_a_packed_corpus_of_nltk_is_unpacked(machine):
+    import zipfile
+
+    folder = machine / "nltk" / "corpora"
+    folder.mkdir(parents=True)
+    with zipfile.ZipFile(folder / "wordnet.zip", "w") as packed:
+        for name in wordnet._DATA_FILES:
+            packed.writestr(f"wordnet/{name}", "")
+    assert find_wordnet() == folder / "wordnet"
+
+
+def test_a_folder_that_lacks_a_file_is_passed_over(machine):
+    second = fake_wordnet(machine / "second")
+    (fake_wordnet(machine / "first") / "data.verb").unlink()
+    assert find_wordnet() == second
+
+
+def test_without_any_the_error_names_the_commands(machine):
+    remedies = "python -m nltk.downloader wordnet`; `apt-get install wordnet-base`; .*--lexicon-path DIR"
+    with pytest.raises(LexiconError, match=f"no WordNet found. Run one of: `{remedies}"):
+        find_wordnet()
+
+
+def test_nothing_is_downloaded_unasked(machine, monkeypatch):
+    monkeypatch.setattr(wordnet, "_download_nltk", lambda: pytest.fail("downloaded"))
+    with pytest.raises(LexiconError, match="no WordNet found"):
+        find_wordnet(download=False)
+
+
+def test_a_given_folder_is_never_replaced_by_another(machine):
+    fake_wordnet(machine / "first")
+    with pytest.raises(LexiconError, match=r"--lexicon-path .*: no WordNet there \(expected index.noun.*\.tsv or \.jsonl"):
+        open_lexicon(str(machine))
+
+
+def test_relations_follow_the_order_of_senses(real):
+    entry = real.lookup("Dogs", 3, 10)
+    assert [r.word for r in entry.relations] == ["dog", "frump", "cad"]  # synonyms first, sense by sense
+    assert entry.relations[0].source == "synonym in dog.n.01"
+    assert entry.definition == tuple("a member of the genus canis probably descended from the".split())
+
+
+@pytest.mark.parametrize("word", ["dogs", "dog", "DOG", "car", "run", "well-known", "bank"])
+def test_relations_are_single_tokens_and_never_the_word(real, word):
+    entry = real.lookup(word, 200, 200)
+    related = [r.word for r in entry.relations]
+    assert related and len(set(related)) == len(related)
+    assert not [r for r in related if "_" in r or " " in r or r.lower() == word.lower()]
+    assert entry.definition and all(w == w.lower() for w in entry.definition)
+
+
+def test_synonyms_come_before_hyponyms(real):
+    kinds = [r.source.split()[0] for r in real.lookup("car", 100, 10).relations]
+    assert set(kinds) == {"synonym", "hyponym"} and kinds == sorted(kinds, reverse=True)
+
+
+@pytest.mark.parametrize("word", ["xqzzy", "", " ", "</s>", "/", "\N{GRINNING FACE}", "x" * 10_000])
+def test_words_that_it_lacks(real, word):
+    entry = real.lookup(word, 3, 10)
+    assert entry.relations == entry.definition == ()
+
+
+def test_the_fingerprint_is_that_of_the_files(machine):
+    one, other = fake_wordnet(machine / "one"), fake_wordnet(machine / "other")
+    make = lambda path: WordNetLexicon.fingerprint(type("Files", (), {"path": path}))  # noqa: E731
+    assert make(one) == make(other)
+    (other / "data.adv").write_text("changed")
+    assert make(one) != make(other)

@@ -1,0 +1,103 @@
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from fairseq_groc.modules.rows import WordRows
+
+
+def trained(words):
+    rows = WordRows(words, 2)
+    rows.weight.data.copy_(torch.arange(1.0, len(words) + 1).unsqueeze(1).expand(-1, 2))
+    return rows
+
+
+def load(rows, state, name=""):
+    rows.upgrade_state_dict_named(state, name)
+    return rows.load_state_dict(state, strict=True)
+
+
+@pytest.mark.parametrize(
+    "words, expected, unknown",
+    [
+        (["a", "b", "c"], [1, 2, 3], None),
+        (["c", "a", "b"], [3, 1, 2], None),
+        (["c"], [3], None),  # fewer
+        (["new", "c", "other", "a"], [0, 3, 0, 1], [True, False, True, False]),
+        (["x", "y", "z"], [0, 0, 0], [True, True, True]),  # as many, none of them the same
+    ],
+)
+def test_rows_move_by_word(words, expected, unknown):
+    rows = WordRows(words, 2)
+    load(rows, trained(["a", "b", "c"]).state_dict())
+    assert rows.weight.tolist() == [[value, value] for value in expected]
+    assert (None if rows.unknown() is None else rows.unknown().tolist()) == unknown
+
+
+def test_rows_move_below_a_name():
+    old, new = nn.ModuleDict({"head": trained(["a", "b"])}), nn.ModuleDict({"head": WordRows(["b", "c"], 2)})
+    state = old.state_dict()
+    new["head"].upgrade_state_dict_named(state, "head")
+    assert set(state) == set(new.state_dict()) == {"head.weight", "head._extra_state"}
+    new.load_state_dict(state, strict=True)
+    assert new["head"].weight.tolist() == [[2, 2], [0, 0]]
+
+
+def test_the_source_is_left_as_it_was():
+    old = trained(["a", "b"])
+    load(WordRows(["b", "new"], 2), old.state_dict())
+    assert old.weight.tolist() == [[1, 1], [2, 2]] and old.words == ["a", "b"]
+
+
+def test_unknown_ends_with_training():
+    rows = WordRows(["a", "new"], 2)
+    load(rows, trained(["a"]).state_dict())
+    rows.eval()
+    assert rows.unknown().tolist() == [False, True]
+    rows.train()
+    assert rows.unknown() is None
+
+
+def test_a_complete_state_after_an_incomplete_one_leaves_no_word_unknown():
+    rows = WordRows(["a", "b"], 2)
+    load(rows, trained(["a"]).state_dict())
+    load(rows, trained(["a", "b"]).state_dict())
+    assert rows.weight.tolist() == [[1, 1], [2, 2]] and rows.unknown() is None
+
+
+def test_unknown_words_stay_unknown_through_a_checkpoint():
+    first = WordRows(["a", "new"], 2)
+    load(first, trained(["a"]).state_dict())
+    second = WordRows(["a", "new"], 2)
+    load(second, copy.deepcopy(first.state_dict()))  # saved without any training in between
+    assert second.unknown() is not None and second.unknown().tolist() == [False, True]
+
+
+def test_upgrading_twice_is_upgrading_once():
+    rows, state = WordRows(["new", "a"], 2), trained(["a"]).state_dict()
+    rows.upgrade_state_dict_named(state, "")
+    load(rows, state)
+    assert rows.weight.tolist() == [[0, 0], [1, 1]] and rows.unknown().tolist() == [True, False]
+
+
+def test_a_state_without_words_is_taken_as_it_is():
+    rows = WordRows(["a", "b"], 1)
+    load(rows, {"weight": torch.ones(2, 1)})
+    assert rows.weight.tolist() == [[1], [1]] and rows.unknown() is None
+
+
+def test_a_state_without_rows_is_not_hidden():
+    state = {}
+    rows = WordRows(["a"], 1)
+    rows.upgrade_state_dict_named(state, "")
+    with pytest.raises(RuntimeError, match="Missing key.*weight"):
+        rows.load_state_dict(state, strict=True)
+
+
+def test_the_state_is_loaded_safely(tmp_path):
+    old = trained(["a", "naïve"])
+    torch.save(old.state_dict(), tmp_path / "rows.pt")
+    rows = WordRows(["naïve"], 2)
+    load(rows, torch.load(tmp_path / "rows.pt", weights_only=True))
+    assert rows.weight.tolist() == [[2, 2]]

@@ -1,0 +1,163 @@
+import pytest
+import torch
+from torch import nn
+
+from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
+from fairseq_groc.modules.heads import CompositionalOutput, LookupOutput, TiedOutput, predictable_words
+from fairseq_groc.modules.rows import WordRows
+from fairseq_groc.modules.softmax_layer import WordMatrices
+
+WORDS = ["cat", "dog", "lion", "swim", "madeupword0000"]
+
+
+@pytest.fixture
+def matrices(vocabulary_of, special):
+    torch.manual_seed(0)
+    embedding = CompositionalEmbedding(SurfaceEncoder(4, 3, [(1, 2), (2, 3)], 1), 4)
+    head = CompositionalOutput(4, 1, "relu", 0.0, "identity")
+    impossible = ~torch.tensor(predictable_words(special + WORDS))
+    return WordMatrices(embedding, head, vocabulary_of(WORDS, [1, 2]), impossible).eval()
+
+
+@pytest.fixture
+def calls(matrices, monkeypatch):
+    made = []
+    compute = matrices._compute
+    monkeypatch.setattr(matrices, "_compute", lambda: made.append(1) or compute())
+    return made
+
+
+def fresh(matrices):
+    """The matrices, computed with no regard to what is kept."""
+    inputs = matrices.embedding(matrices.vocabulary)
+    outputs, bias = matrices.head(inputs)
+    return inputs, outputs, bias.masked_fill(matrices.impossible, float("-inf"))
+
+
+def same(one, other):
+    return all(torch.equal(a, b) for a, b in zip(one, other))
+
+
+def step(matrices):
+    optimizer = torch.optim.SGD(matrices.parameters(), lr=0.1)
+    with torch.enable_grad():
+        matrices()[1].sum().backward()
+    optimizer.step()
+
+
+def load(matrices):
+    state = {k: v + 0.1 if torch.is_tensor(v) else v for k, v in matrices.state_dict().items()}
+    matrices.load_state_dict(state)
+
+
+def scale_data(matrices):
+    matrices.embedding.compose.weight.data.mul_(2)
+
+
+def flip_data(matrices):
+    matrices.embedding.compose.weight.data.neg_()  # the norm stays
+
+
+def exchange_data(matrices):
+    weight = matrices.embedding.compose.weight
+    weight.data.copy_(weight.data.flip(0).clone())  # the norm stays
+
+
+def nudge_head_data(matrices):
+    matrices.head.bias.bias.data.add_(1e-3)
+
+
+def replace_data(matrices):
+    weight = matrices.embedding.compose.weight
+    weight.data = weight.data.roll(1, 0)  # the address changes, the norm stays
+
+
+def test_computed_once_in_evaluation(matrices, calls):
+    with torch.no_grad():
+        first, second = matrices(), matrices()
+    assert len(calls) == 1 and same(first, second) and same(first, fresh(matrices))
+
+
+def test_impossible_words_have_no_bias(matrices):
+    bias = matrices()[2]
+    assert bias.isinf().tolist() == [True, True, False, False, False, False, False, False, True]
+
+
+@pytest.mark.parametrize("change", [step, load, scale_data, flip_data, exchange_data, nudge_head_data, replace_data])
+def test_never_stale(matrices, change):
+    with torch.no_grad():
+        before = [m.clone() for m in matrices()]
+        change(matrices)
+        assert same(matrices(), fresh(matrices)) and same(matrices(), fresh(matrices))
+        assert not same(before, matrices())
+
+
+@pytest.mark.parametrize("change", [step, load, scale_data])
+def test_computed_once_after_each_change(matrices, calls, change):
+    with torch.no_grad():
+        matrices()
+        change(matrices)
+        calls.clear()
+        matrices(), matrices()
+    assert len(calls) == 1
+
+
+def test_computed_again_for_another_vocabulary(matrices, vocabulary_of, special):
+    with torch.no_grad():
+        matrices()
+        matrices.vocabulary = vocabulary_of(["puppy", "cat"], [1, 2])
+        matrices.impossible = ~torch.tensor(predictable_words(special + ["puppy", "cat"]))
+        assert matrices()[0].shape == (6, 4) and same(matrices(), fresh(matrices))
+
+
+def test_never_kept_where_gradients_are_needed(matrices, calls):
+    matrices()[1].sum().backward()
+    matrices()[1].sum().backward()  # the graph of the first is gone: a kept one would fail
+    assert len(calls) == 2
+    matrices.train()
+    with torch.no_grad():
+        matrices(), matrices()
+    assert len(calls) == 4
+    assert all(p.grad is not None for p in matrices.embedding.parameters())
+
+
+def test_dropout_of_training_is_not_kept_for_evaluation(vocabulary_of):
+    torch.manual_seed(0)
+    embedding = CompositionalEmbedding(SurfaceEncoder(4, 3, [(1, 2)], 1), 4)
+    head = CompositionalOutput(4, 2, "relu", 0.5, "identity")
+    matrices = WordMatrices(embedding, head, vocabulary_of(WORDS, [1]), torch.zeros(9, dtype=torch.bool))
+    with torch.no_grad():
+        matrices.train()()
+        assert same(matrices.eval()(), fresh(matrices))
+
+
+def test_no_checkpoint_holds_anything_of_the_size_of_the_vocabulary(matrices):
+    state = matrices.state_dict()
+    sizes = {matrices.vocabulary.num_words, matrices.vocabulary.num_forms, len(matrices.vocabulary.windows(1)[0])}
+    assert sizes.isdisjoint({2, 3, 4, 5, 6, 12, 263})  # what the shapes of the parameters are made of
+    assert state and all(torch.is_tensor(value) for value in state.values())
+    assert not [name for name, value in state.items() if sizes & set(value.shape)]
+    assert set(state) == {name for name, _ in matrices.named_parameters()}
+
+
+@pytest.mark.parametrize("kind", ["tied", "lookup"])
+def test_words_without_a_row_are_impossible_until_trained(kind):
+    def make(words):
+        head = TiedOutput(words) if kind == "tied" else LookupOutput(words, 3)
+        return WordMatrices(WordRows(words, 3), head, None, torch.zeros(len(words), dtype=torch.bool))
+
+    old, new = make(["a", "b"]), make(["b", "new", "a"])
+    for parameter in old.parameters():
+        nn.init.uniform_(parameter)
+    state = old.state_dict()
+    for name, module in new.named_modules():
+        if isinstance(module, WordRows):
+            module.upgrade_state_dict_named(state, name)
+    new.load_state_dict(state, strict=True)
+    with torch.no_grad():
+        inputs, outputs, bias = new.eval()()
+        assert bias.tolist()[1] == float("-inf") and bias.isfinite().tolist() == [True, False, True]
+        expected = old.eval()()
+        assert torch.equal(outputs[[2, 0]], expected[1]) and torch.equal(bias[[2, 0]], expected[2])
+        new.train()
+        assert new.eval()()[2].isfinite().all()  # as an uncached result would be
