@@ -22,11 +22,7 @@ def preset_config(name: str) -> dict:
     from fairseq_groc.options import HeadConfig
 
     defaults = OmegaConf.to_container(OmegaConf.structured(HeadConfig()))
-    sizes = {
-        f.name: f.default
-        for f in fields(GrocLSTMLanguageModelConfig)
-        if f.name != "_name" and f.name not in HEAD_OPTIONS
-    }
+    sizes = {f.name: f.default for f in fields(GrocLSTMLanguageModelConfig) if f.name != "_name" and f.name not in HEAD_OPTIONS}
     preset = {**defaults, **sizes, **PRESETS[name]}
     head = {key: preset[key] for key in HEAD_OPTIONS}
     small = name == "groc_lstm_lm_small"

@@ -29,8 +29,10 @@ def add_lexicon_arguments(parser) -> None:
 def run(args) -> None:
     tables = make_tables(Path(args.data), args.lexicon_path, args.max_relations, args.max_definition)
     covered = tables.coverage()
-    print(f"{tables.num_words:,} entries, {tables.num_forms:,} forms; {covered['relations']:,} with relations, "
-          f"{covered['definitions']:,} with a definition")
+    print(
+        f"{tables.num_words:,} entries, {tables.num_forms:,} forms; {covered['relations']:,} with relations, "
+        f"{covered['definitions']:,} with a definition"
+    )
 
 
 def make_tables(folder: Path, lexicon_path=None, max_relations=MAX_RELATIONS, max_definition=MAX_DEFINITION) -> LexiconTables:

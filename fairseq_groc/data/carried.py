@@ -28,9 +28,7 @@ class CarriedState:
             return None
         state = self._states.get(block.text, {}).get(_key(block, block.begin))
         if state is None or state[0][0].size(1) != batch_size:
-            logger.warning(
-                f"no state is carried into token {block.begin} of the streams of '{block.text}': beginning from zero"
-            )
+            logger.warning(f"no state is carried into token {block.begin} of the streams of '{block.text}': beginning from zero")
             return None
         return state
 

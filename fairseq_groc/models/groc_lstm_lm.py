@@ -73,9 +73,7 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
         compositional = settings["output_head"] == "compositional_output"
         vocabulary = lexicon_vocabulary(settings["char_filters"]) if compositional else None
         self.words = WordMatrices(embedding, head, vocabulary, impossible_words(dictionary))
-        self.encoder = LSTMEncoder(
-            dim, cfg.decoder_hidden_size, cfg.decoder_layers, cfg.dropout, cfg.dropout_in, cfg.dropout_out
-        )
+        self.encoder = LSTMEncoder(dim, cfg.decoder_hidden_size, cfg.decoder_layers, cfg.dropout, cfg.dropout_in, cfg.dropout_out)
         self.output_dropout = VariationalDropout(settings["output_dropout"], shared=(0, 1))
         self.settings = settings
         self.carried = {True: CarriedState(), False: CarriedState()}  # in training, in evaluation
@@ -88,9 +86,7 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
                 for parameter in module.parameters():
                     parameter.data.uniform_(-INIT_RANGE, INIT_RANGE)
 
-    def forward(
-        self, prev_output_tokens: Tensor, encoder_out=None, incremental_state=None, src_lengths=None, block=None
-    ):
+    def forward(self, prev_output_tokens: Tensor, encoder_out=None, incremental_state=None, src_lengths=None, block=None):
         """Return logits (B, T, V), -inf for impossible words, and the encodings h (B, T, d) under ``features``.
 
         Args:

@@ -146,9 +146,7 @@ class WordnetLexiconTask(FairseqTask):
             raise OptionError("--skip-remainder-batch drops text, and every token counts here: leave it out")
         if not training:
             self._report_impossible(dataset)
-        return self._iterate(
-            dataset, max_sentences, num_shards, shard_id, num_workers, epoch, data_buffer_size, seed, training
-        )
+        return self._iterate(dataset, max_sentences, num_shards, shard_id, num_workers, epoch, data_buffer_size, seed, training)
 
     def eval_lm_dataloader(
         self,
