@@ -24,7 +24,7 @@ def table(rows: List[dict]) -> str:
 
 
 def draw(results: dict, path: Path) -> None:
-    """Save the results as bars, and the validation curves of training beside them."""
+    """Save the results as bars, and the training curves beside them."""
     import logging
 
     logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq leaves the root logger talkative
@@ -51,7 +51,7 @@ def draw(results: dict, path: Path) -> None:
         axes[1].plot(*zip(*curve), marker="o", label=f"{NAMES[head].split(' ')[0]}, lr {rate}")
     axes[1].set_yscale("log")
     axes[1].set_xlabel("updates")
-    axes[1].set_ylabel("validation perplexity\n(closed training vocabulary)")
+    axes[1].set_ylabel("training perplexity")
     axes[1].legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(path, dpi=120)

@@ -26,7 +26,7 @@ PLUGIN = ["--user-dir", str(ROOT / "fairseq_groc"), "--task", "wordnet_lexicon"]
 TRAINING = (
     "--arch groc_lstm_lm_small --batch-size 16 --tokens-per-sample 35 --optimizer adam --clip-norm 0.25 "
     "--lr-scheduler polynomial_decay --warmup-updates 50 --no-epoch-checkpoints --num-workers 0 --log-format simple "
-    "--log-interval 100 --validate-interval-updates 120 --char-filters [8,16,24,32,32,16]"
+    "--log-interval 60 --disable-validation --char-filters [8,16,24,32,32,16]"
 ).split()
 # Tied gets a grid of learning rates and uniform weights on validation text, and more updates than GroC.
 GRID = {"tied": (0.004, 0.008), "compositional_output": (0.006,)}
@@ -90,15 +90,15 @@ def train(work: Path, head: str, lr: float, updates: int) -> Path:
     save.mkdir(parents=True, exist_ok=True)
     command = [BIN / "fairseq-train", work / "source", *PLUGIN, *TRAINING, "--output-head", head, "--lr", lr]
     command += ["--max-update", updates, "--total-num-update", updates, "--save-dir", save]
-    run(command, save / "train.log", show="train_inner|valid on")
+    run(command, save / "train.log", show="train_inner")
     (save / "done").touch()
     return save
 
 
 def curve(save: Path) -> List[Tuple[int, float]]:
-    """Return (updates, validation perplexity) as fairseq-train printed them."""
+    """Return (updates, training perplexity) as fairseq-train printed them."""
     log = (save / "train.log").read_text()
-    found = re.findall(r"\| valid \|.* ppl ([\d.]+) .*num_updates (\d+)", log)
+    found = re.findall(r"\| train_inner \|.* ppl=([\d.]+),.* num_updates=(\d+)", log)
     return [(int(updates), float(perplexity)) for perplexity, updates in found]
 
 
@@ -136,7 +136,7 @@ def score(work: Path, save: Path, split: str, weight: float) -> Scores:
     Raises:
         RuntimeError: fairseq-eval-lm scored another number of tokens than it printed.
     """
-    command = [BIN / "fairseq-eval-lm", work / "union", *PLUGIN, "--path", save / "checkpoint_best.pt"]
+    command = [BIN / "fairseq-eval-lm", work / "union", *PLUGIN, "--path", save / "checkpoint_last.pt"]
     command += ["--gen-subset", split, "--batch-size", 16, "--output-word-probs", "--num-workers", 0]
     run([*command, "--uniform-weight", weight, "--no-progress-bar"], work / "eval.log")
     log = last_log(work)
