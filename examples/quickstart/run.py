@@ -31,7 +31,7 @@ TRAINING = (
 # Tied gets a grid of learning rates and uniform weights on validation text, and more updates than GroC.
 GRID = {"tied": (0.004, 0.008), "compositional_output": (0.006,)}
 UPDATES = {"tied": 900, "compositional_output": 480}
-UNIFORM = (0.01, 0.03, 0.1)
+UNIFORM = (0.03, 0.1, 0.2)
 # glibc gives large blocks back to the system at once, and asking for them again is a third of the time on CPUs
 MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 36), "MALLOC_TOP_PAD_": str(1 << 28)}
 WORD_PROBS = re.compile(r"fairseq_cli.eval_lm\W+\d+ (.+\])$", re.MULTILINE)
