@@ -78,15 +78,15 @@ fi
 [ -n "$train" ] || [ -n "$vocabulary$vocabulary_from" ] || die "without --train, give --vocabulary FILE or --vocabulary-from DIR"
 [ -n "$train" ] || [ ${#valid[@]} -gt 0 ] || [ ${#test[@]} -gt 0 ] || die "no text given: --train, --valid or --test"
 
-splits=() files=()
-add() { # split file: check and tokenise it now, so that nothing is written for bad input
-  echo "reading $2 ($1)" >&2
-  "$python" -m fairseq_groc prepare text "$2" "$scratch/$1" ${text_options[@]+"${text_options[@]}"}
-  splits+=("$1") files+=("$1=$scratch/$1")
+splits=() files=() raw=()
+add() { # split file
+  splits+=("$1") files+=("$1=$scratch/$1") raw+=("$scratch/$1=$2")
 }
 [ -z "$train" ] || add train "$train"
 i=0; for f in ${valid[@]+"${valid[@]}"}; do n=$((i)); [ $i -gt 0 ] || n=; add "valid$n" "$f"; i=$((i + 1)); done
 i=0; for f in ${test[@]+"${test[@]}"}; do n=$((i)); [ $i -gt 0 ] || n=; add "test$n" "$f"; i=$((i + 1)); done
+# checked and tokenised first, so that nothing is written for bad input
+"$python" -m fairseq_groc prepare text "${raw[@]}" ${text_options[@]+"${text_options[@]}"}
 
 dictionary=$scratch/dict.txt
 if [ -n "$vocabulary" ]; then

@@ -14,9 +14,8 @@ RESERVED = ("<s>", "<pad>", "</s>")
 
 def add_arguments(parser) -> None:
     steps = parser.add_subparsers(dest="step", required=True)
-    text = steps.add_parser("text", help="check a raw file, tokenise and lower-case it if asked")
-    text.add_argument("source")
-    text.add_argument("target")
+    text = steps.add_parser("text", help="check raw files, tokenise and lower-case them if asked")
+    text.add_argument("files", nargs="+", metavar="TARGET=SOURCE")
     text.add_argument("--tokenize", metavar="LANG", help="with sacremoses, for this language")
     text.add_argument("--lower", action="store_true")
     vocabulary = steps.add_parser("vocabulary", help="write dict.txt")
@@ -60,11 +59,14 @@ def read_lines(path: Path) -> Iterator[str]:
 
 def _text(args) -> None:
     tokenize = _tokenizer(args.tokenize) if args.tokenize else None
-    with open(args.target, "w", encoding="utf-8") as target:
-        for line in read_lines(args.source):
-            line = tokenize(line) if tokenize else line
-            # fairseq splits at blanks of any kind; one kind keeps its line count and ours equal
-            target.write(" ".join((line.lower() if args.lower else line).split()) + "\n")
+    for pair in args.files:
+        target, source = pair.split("=", 1)
+        print(f"reading {source}", file=sys.stderr)
+        with open(target, "w", encoding="utf-8") as file:
+            for line in read_lines(source):
+                line = tokenize(line) if tokenize else line
+                # fairseq splits at blanks of any kind; one kind keeps its line count and ours equal
+                file.write(" ".join((line.lower() if args.lower else line).split()) + "\n")
 
 
 def _tokenizer(language: str):

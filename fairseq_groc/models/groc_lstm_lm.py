@@ -19,7 +19,7 @@ from fairseq_groc.data.carried import CarriedState
 from fairseq_groc.errors import OptionError
 from fairseq_groc.modules.build import build_embedding, build_head
 from fairseq_groc.modules.dropout import VariationalDropout
-from fairseq_groc.modules.heads import OutputHead, uniform_mixture
+from fairseq_groc.modules.heads import OutputHead, uniform_mixture, uniform_mixture_at
 from fairseq_groc.modules.lstm import LSTMEncoder, State
 from fairseq_groc.modules.softmax_layer import WordMatrices
 from fairseq_groc.options import OPTIONS_VERSION, PRESETS, SharedHeadConfig, head_settings
@@ -86,13 +86,24 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
                 for parameter in module.parameters():
                     parameter.data.uniform_(-INIT_RANGE, INIT_RANGE)
 
-    def forward(self, prev_output_tokens: Tensor, encoder_out=None, incremental_state=None, src_lengths=None, block=None):
-        """Return logits (B, T, V), -inf for impossible words, and the encodings h (B, T, d) under ``features``.
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out=None,
+        incremental_state=None,
+        src_lengths=None,
+        block=None,
+        features_only=False,
+    ):
+        """Return logits (B, T, V), -inf for impossible words, or with ``features_only`` the encodings h (B, T, d).
+
+        The second value has what the logits are made of: ``features`` h, ``outputs`` (V, d), ``bias`` (V).
 
         Args:
             prev_output_tokens: (B, T)
             incremental_state: in generation; then only the last token is read
             block: which block of a text this is, if the state is carried; otherwise it begins at zero
+            features_only: leave the logits to the caller
         """
         if incremental_state is not None:
             prev_output_tokens = prev_output_tokens[:, -1:]
@@ -102,7 +113,8 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
         h, after = self.encoder(x, before)  # (T, B, d)
         self._keep_state(block, incremental_state, before, after)
         h = self.output_dropout(h.transpose(0, 1))  # (B, T, d)
-        return F.linear(h, outputs, bias), {"attn": None, "features": h}
+        extra = {"attn": None, "features": h, "outputs": outputs, "bias": bias}
+        return (h if features_only else F.linear(h, outputs, bias)), extra
 
     def _state_before(self, block, incremental_state, batch_size: int) -> Optional[State]:
         if incremental_state is not None:
@@ -130,6 +142,15 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
                 lprobs = uniform_mixture(lprobs, self.uniform_weight, self._real_words(lprobs.device))
             lprobs = lprobs.clamp_(min=LOG_ZERO)
         return lprobs if log_probs else lprobs.exp_()
+
+    def adapted_losses(self, losses: Tensor, targets: Tensor) -> Tensor:
+        """Return -log p of the adapted model from that of the model, (N), for a loss that never sees the other words."""
+        if self.training:
+            return losses
+        if self.uniform_weight > 0:
+            words = self._real_words(losses.device)
+            losses = uniform_mixture_at(losses, self.uniform_weight, words, targets)
+        return losses.clamp(max=-LOG_ZERO)
 
     def _real_words(self, device) -> Tensor:
         words = ~self.words.impossible

@@ -5,13 +5,18 @@ V: words; F: forms; C: character features; d: embedding size; G: distinct n-gram
 
 from __future__ import annotations
 
-from typing import Sequence, Tuple
+import logging
+from typing import Sequence, Tuple, Union, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from fairseq_groc.modules.vocabulary import NUM_SYMBOLS, Bag, Vocabulary
+from fairseq_groc.modules.bags import convolve_and_pool
+from fairseq_groc.modules.vocabulary import NUM_SYMBOLS, Forms, Vocabulary
+
+logger = logging.getLogger(__name__)
+DEFAULT_CHUNK = 65_536  # forms at a time: up to 5 GB with the released model's filters
 
 
 class Highway(nn.Module):
@@ -42,21 +47,35 @@ class SurfaceEncoder(nn.Module):
     def __init__(self, dim: int, char_embed_dim: int, filters: Sequence[Tuple[int, int]], highway_layers: int):
         super().__init__()
         self.widths = [width for width, _ in filters]
+        self.chunk = DEFAULT_CHUNK
         self.characters = nn.Embedding(NUM_SYMBOLS, char_embed_dim)
         self.filters = nn.ModuleList(nn.Linear(width * char_embed_dim, count) for width, count in filters)
         features = sum(count for _, count in filters)
         self.highways = nn.Sequential(*(Highway(features) for _ in range(highway_layers)))
         self.projection = nn.Linear(features, dim, bias=False)
 
-    def forward(self, vocabulary: Vocabulary) -> Tensor:
-        """Return the encodings of all forms, (F, d)."""
-        pooled = []
-        for width, convolve in zip(self.widths, self.filters):
-            characters = self.characters(vocabulary.ngrams(width))  # (G, width, char_embed_dim)
-            responses = convolve(characters.flatten(1))  # (G, count)
-            pooled.append(_bags(responses, vocabulary.windows(width), "max"))  # (F, count)
+    def forward(self, vocabulary: Union[Vocabulary, Forms]) -> Tensor:
+        """Return the encodings of all forms, (F, d).
+
+        More than ``chunk`` forms are encoded in pieces, and once more in the backward pass, so that memory is bounded.
+        """
+        if not isinstance(vocabulary, Vocabulary) or vocabulary.num_forms <= self.chunk:
+            return self._encode(vocabulary)
+        pieces = torch.arange(vocabulary.num_forms, device=self.characters.weight.device).split(self.chunk)
+        encoded = []
+        for i, piece in enumerate(pieces):
+            encoded.append(checkpoint(self._encode, vocabulary.subset(piece), use_reentrant=False))
+            if not self.training:
+                logger.info(f"encoded {min((i + 1) * self.chunk, vocabulary.num_forms):,} of {vocabulary.num_forms:,} forms")
+        return torch.cat(encoded)
+
+    def _encode(self, forms: Union[Vocabulary, Forms]) -> Tensor:
+        ngrams, windows = zip(*(forms.spellings(width) for width in self.widths))
+        filters = [cast(nn.Linear, linear) for linear in self.filters]
+        weights, biases = [f.weight for f in filters], [f.bias for f in filters]
+        pooled = convolve_and_pool(ngrams, windows, self.characters.weight, weights, biases)  # (F, C)
         # relu after the maximum: it is monotonic, and there are fewer forms than n-grams
-        return self.projection(self.highways(torch.relu(torch.cat(pooled, dim=1))))
+        return self.projection(self.highways(pooled.relu_()))
 
 
 class CompositionalEmbedding(nn.Module):
@@ -78,15 +97,11 @@ class CompositionalEmbedding(nn.Module):
     def forward(self, vocabulary: Vocabulary) -> Tensor:
         """Return the embeddings of all words, (V, d)."""
         forms = self.surface(vocabulary)  # (F, d): once each, however many words use it
+        return self.combine(forms, vocabulary)
+
+    def combine(self, forms: Tensor, vocabulary: Vocabulary) -> Tensor:
+        """Return the embeddings (V, d) of all words from the encodings of all forms, (F, d)."""
         surface = forms[: vocabulary.num_words]  # (V, d)
-        relational = _bags(forms, vocabulary.relations(), "mean")  # (V, d)
-        definitional = _bags(forms, vocabulary.definitions(), "mean")  # (V, d)
+        relational = vocabulary.relations().mean(forms)  # (V, d)
+        definitional = vocabulary.definitions().mean(forms)  # (V, d)
         return self.compose(torch.cat([surface, relational, definitional], dim=1))
-
-
-def _bags(rows: Tensor, bags: Bag, mode: str) -> Tensor:
-    items, starts = bags
-    if rows.device.type == "cpu" and rows.dtype in (torch.float16, torch.bfloat16):
-        # embedding_bag has no such kernel on CPUs; the maximum is exact either way
-        return F.embedding_bag(items, rows.float(), starts, mode=mode, include_last_offset=True).to(rows.dtype)
-    return F.embedding_bag(items, rows, starts, mode=mode, include_last_offset=True)

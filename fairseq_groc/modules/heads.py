@@ -119,3 +119,9 @@ def uniform_mixture(lprobs: Tensor, weight: float, words: Tensor) -> Tensor:
     """
     uniform = torch.log(weight * words.to(lprobs.dtype) / words.sum())
     return torch.logaddexp(lprobs + torch.log1p(lprobs.new_tensor(-weight)), uniform)
+
+
+def uniform_mixture_at(losses: Tensor, weight: float, words: Tensor, targets: Tensor) -> Tensor:
+    """Do the same for targets alone: from -log p_model(target) to -log p(target), (N)."""
+    uniform = weight * words[targets].to(losses.dtype) / words.sum()
+    return -torch.logaddexp(torch.log1p(losses.new_tensor(-weight)) - losses, uniform.log())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, Optional, Tuple, cast
 
 import torch
 from torch import Tensor, nn
 
+from fairseq_groc.modules.compositional import CompositionalEmbedding
 from fairseq_groc.modules.heads import OutputHead, masked_bias
+from fairseq_groc.modules.updates import SampledUpdates, Step, is_frozen
 from fairseq_groc.modules.vocabulary import Vocabulary
 
 Matrices = Tuple[Tensor, Tensor, Tensor]  # E_in (V, d), E_out (V, d), bias (V) with -inf for impossible words
@@ -24,6 +26,9 @@ class WordMatrices(nn.Module):
         head: from E_in to E_out and bias
         vocabulary: for the compositional embedding; None for rows
         impossible: mask (V) of entries that are no words
+
+    In training every step computes all of them, unless ``full_probability`` is below 1 (the paper's sparse updates) or
+    ``sampled`` is given; both need to be told of each step by ``begin_step``.
     """
 
     impossible: Tensor
@@ -36,18 +41,46 @@ class WordMatrices(nn.Module):
         self.register_buffer("impossible", impossible, persistent=False)
         self._kept: Optional[Matrices] = None
         self._kept_for: Tuple = ()
+        self._step: Optional[Step] = None
+        self.full_probability, self.seed = 1.0, 1
+        self.sampled: Optional[SampledUpdates] = None
+
+    def begin_step(self, number: int, words: Tensor) -> None:
+        """Say which training step comes: the number of updates before it, and the words of its batch."""
+        self._step = Step(number, words)
+
+    def is_frozen(self) -> bool:
+        """Say whether the step leaves embedding and head as they are."""
+        return self._step is not None and is_frozen(self.full_probability, self.seed, self._step.number)
 
     def forward(self) -> Matrices:
-        if self.training or torch.is_grad_enabled() or self.vocabulary is None:  # rows cost nothing to compute
+        if self.vocabulary is None:  # rows cost nothing to compute
+            return self._mask(self.embedding.weight)
+        if self.training and self.is_frozen():
+            return self._frozen()
+        if self.training and self.sampled is not None and self._step is not None:
+            return self._mask(self.sampled.embed(cast(CompositionalEmbedding, self.embedding), self.vocabulary, self._step))
+        if self.training or torch.is_grad_enabled():
             self._kept = None
-            return self._compute()
+            return self._mask(self.embedding(self.vocabulary))
+        return self._keep()
+
+    def _keep(self) -> Matrices:
         state = self._state()
         if self._kept is None or self._kept_for != state:
-            self._kept, self._kept_for = self._compute(), state
+            self._kept, self._kept_for = self._mask(self.embedding(self.vocabulary)), state
         return self._kept
 
-    def _compute(self) -> Matrices:
-        inputs: Any = self.embedding.weight if self.vocabulary is None else self.embedding(self.vocabulary)
+    def _frozen(self) -> Matrices:
+        """Return what the parameters give now, as constants; the optimizer must leave the parameters alone."""
+        self.eval()  # kept matrices hold no dropout, or its one mask would stay
+        with torch.no_grad():
+            inputs, outputs, bias = self._keep()
+        self.train()
+        nothing = sum((p.sum() for p in self.parameters()), bias.new_zeros(())) * 0  # workers expect every gradient
+        return inputs, outputs, bias + nothing
+
+    def _mask(self, inputs: Any) -> Matrices:
         outputs, bias = self.head(inputs)
         return inputs, outputs, masked_bias(bias, self.unpredictable())
 

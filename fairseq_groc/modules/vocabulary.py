@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fairseq_groc.modules.bags import Bags
+
 # Symbols of a spelling: 256 bytes, then these.
 BEGIN, END, FILL, FIRST_SPECIAL = 256, 257, 258, 259
 NUM_SYMBOLS = FIRST_SPECIAL + 4  # <s>, <pad>, </s>, <unk> have a symbol each: they are no spellings
-Bag = Tuple[Tensor, Tensor]  # (items of all bags, where each bag begins and the last ends)
 
 
 def spell(forms: Sequence[bytes], num_special: int = 4) -> Tuple[np.ndarray, np.ndarray]:
@@ -65,11 +66,6 @@ class Vocabulary(nn.Module):
         widths: n-gram widths of the encoder's filters
     """
 
-    relations_items: Tensor
-    relations_starts: Tensor
-    definitions_items: Tensor
-    definitions_starts: Tensor
-
     def __init__(self, forms: Sequence[bytes], relations, definitions, widths: Sequence[int]):
         super().__init__()
         self.num_words = len(relations[1]) - 1
@@ -78,26 +74,63 @@ class Vocabulary(nn.Module):
         symbols, offsets = spell(forms)
         for width in self.widths:
             ngrams, windows, starts = distinct_ngrams(symbols, offsets, width)
-            self._add(f"ngrams_{width}", ngrams)
-            self._add(f"windows_{width}", windows)
-            self._add(f"starts_{width}", starts)
-        for name, (items, starts) in (("relations", relations), ("definitions", definitions)):
-            self._add(f"{name}_items", items)
-            self._add(f"{name}_starts", starts)
+            self.register_buffer(f"ngrams_{width}", torch.from_numpy(ngrams.astype(np.int32)), persistent=False)
+            self._add_bags(f"windows_{width}", Bags.from_lists(windows, starts, len(ngrams)))
+        self._add_bags("relations", Bags.from_lists(relations[0], relations[1], len(forms)))
+        self._add_bags("definitions", Bags.from_lists(definitions[0], definitions[1], len(forms)))
 
-    def _add(self, name: str, array) -> None:
-        self.register_buffer(name, torch.from_numpy(np.array(array, dtype=np.int64)), persistent=False)
+    def _add_bags(self, name: str, bags: Bags) -> None:
+        for part, tensor in zip(Bags._fields, bags):
+            self.register_buffer(f"{name}_{part}", tensor, persistent=False)
+
+    def _bags(self, name: str) -> Bags:
+        return Bags(*(getattr(self, f"{name}_{part}") for part in Bags._fields))
+
+    def spellings(self, width: int) -> Tuple[Tensor, Bags]:
+        """Return the symbols of the distinct n-grams, (G, width), and every form's bag of them."""
+        return self.ngrams(width), self.windows(width)
 
     def ngrams(self, width: int) -> Tensor:
         """Return the symbols of the distinct n-grams, (G, width)."""
         return getattr(self, f"ngrams_{width}")
 
-    def windows(self, width: int) -> Bag:
+    def windows(self, width: int) -> Bags:
         """Return every form's bag of n-grams."""
-        return getattr(self, f"windows_{width}"), getattr(self, f"starts_{width}")
+        return self._bags(f"windows_{width}")
 
-    def relations(self) -> Bag:
-        return self.relations_items, self.relations_starts
+    def relations(self) -> Bags:
+        """Return every word's bag of related forms."""
+        return self._bags("relations")
 
-    def definitions(self) -> Bag:
-        return self.definitions_items, self.definitions_starts
+    def definitions(self) -> Bags:
+        """Return every word's bag of the forms of its gloss."""
+        return self._bags("definitions")
+
+    def subset(self, forms: Tensor) -> "Forms":
+        """Return some of the forms, by their indices: to be encoded alone."""
+        return Forms(self, forms)
+
+
+class Forms:
+    """Some forms of a vocabulary, with the interface that the encoder reads.
+
+    Here every window is an n-gram of its own: to find the equal ones again would cost more than it saves.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, forms: Tensor):
+        self.vocabulary = vocabulary
+        self.forms = forms
+        self.num_forms = len(forms)
+
+    def spellings(self, width: int) -> Tuple[Tensor, Bags]:
+        """Return the symbols of all windows, one form after the other, and every form's bag of them."""
+        items, places = pick(self.vocabulary.windows(width), self.forms)
+        return self.vocabulary.ngrams(width)[items.long()], places
+
+
+def pick(bags: Bags, which: Tensor) -> Tuple[Tensor, Bags]:
+    """Return the items of some bags, one bag after the other, and these bags as runs of places in that list."""
+    sizes = bags.starts.diff()[which]
+    runs = Bags.of_runs(sizes)
+    shift = (bags.starts[which] - runs.starts[:-1]).repeat_interleave(sizes)
+    return bags.items[(runs.items + shift).long()], runs

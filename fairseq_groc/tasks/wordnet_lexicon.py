@@ -17,6 +17,9 @@ from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, o
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.lexicon.tables import load_tables
 from fairseq_groc.modules.build import filter_widths
+from fairseq_groc.modules.compositional import DEFAULT_CHUNK, CompositionalEmbedding
+from fairseq_groc.modules.softmax_layer import WordMatrices
+from fairseq_groc.modules.updates import SampledUpdates
 from fairseq_groc.modules.vocabulary import Vocabulary
 from fairseq_groc.options import HEAD_OPTIONS, OPTIONS_VERSION, HeadConfig
 
@@ -38,6 +41,16 @@ class WordnetLexiconConfig(HeadConfig):
     vary_bptt: bool = field(default=False, metadata={"help": "draw block lengths in training as AWD-LSTM does"})
     uniform_weight: float = field(
         default=0.0, metadata={"help": "mix this much of the uniform distribution over all words into the model's"}
+    )
+    full_update_prob: float = field(
+        default=1.0, metadata={"help": "sparse updates: with 1 minus this the word embeddings stay frozen for a step"}
+    )
+    sampled_update_fraction: float = field(
+        default=1.0, metadata={"help": "sampled updates: encode the batch's words and this fraction of the others a step"}
+    )
+    refresh_interval: int = field(default=100, metadata={"help": "sampled updates: encode all words once in so many steps"})
+    encoding_chunk: int = field(
+        default=DEFAULT_CHUNK, metadata={"help": "encode so many forms at a time: less memory, and more time if there are more"}
     )
     seed: int = II("common.seed")
     fp16: bool = II("common.fp16")
@@ -65,6 +78,7 @@ class WordnetLexiconTask(FairseqTask):
             DataError, OptionError: no data folder, or options that this machine cannot run.
         """
         _check_machine(cfg)
+        _check_updates(cfg)
         if not cfg.data:
             raise DataError("no data folder given: fairseq-train DIR --task wordnet_lexicon ...")
         path = os.path.join(utils.split_paths(cfg.data)[0], "dict.txt")
@@ -93,8 +107,17 @@ class WordnetLexiconTask(FairseqTask):
             self.state.merge_state_dict({"groc": self._settings(cfg)})
         model = super().build_model(cfg, from_checkpoint)
         model.decoder.uniform_weight = self.cfg.uniform_weight
+        self._configure_updates(model.decoder.words)
         self._decoders.append(model.decoder)
         return model
+
+    def _configure_updates(self, words: WordMatrices) -> None:
+        """Set how much of the word embeddings a training step computes; it changes nothing in evaluation."""
+        if isinstance(words.embedding, CompositionalEmbedding):
+            words.embedding.surface.chunk = self.cfg.encoding_chunk
+            words.full_probability, words.seed = self.cfg.full_update_prob, self.cfg.seed
+            if self.cfg.sampled_update_fraction < 1:
+                words.sampled = SampledUpdates(self.cfg.sampled_update_fraction, self.cfg.refresh_interval, self.cfg.seed)
 
     def _settings(self, model_cfg) -> Dict[str, Any]:
         """What evaluation needs and its command line does not say; travels in the checkpoint."""
@@ -216,6 +239,8 @@ class WordnetLexiconTask(FairseqTask):
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         block = sample["net_input"].get("block")
+        words = torch.cat([sample["net_input"]["src_tokens"].flatten(), sample["target"].flatten()]).unique()
+        self._decoders[-1].words.begin_step(update_num, words)
         if ignore_grad:  # a dummy batch: it must not touch the carried state
             net_input = {k: v for k, v in sample["net_input"].items() if k != "block"}
             sample = {**sample, "net_input": net_input}
@@ -225,6 +250,9 @@ class WordnetLexiconTask(FairseqTask):
 
     def optimizer_step(self, optimizer, model, update_num):
         """Step, with the learning rate scaled by the blocks' lengths if they vary (Merity et al. 2018, section 4.1)."""
+        if self._decoders[-1].words.is_frozen():
+            for parameter in self._decoders[-1].words.parameters():
+                parameter.grad = None  # not zero, or the momentum would move it
         lengths, self._block_lengths = self._block_lengths, []
         if not self.cfg.vary_bptt or not lengths:
             return super().optimizer_step(optimizer, model, update_num)
@@ -285,6 +313,17 @@ def _check_machine(cfg) -> None:
         raise OptionError("--fp16 needs a GPU: leave it out, or use fairseq-hydra-train with common.bf16=true")
     if cfg.tpu:
         raise OptionError("--bf16 (which fairseq takes for a TPU) and --tpu: use fairseq-hydra-train with common.bf16=true")
+
+
+def _check_updates(cfg) -> None:
+    for name in ("full_update_prob", "sampled_update_fraction"):
+        if not 0 < getattr(cfg, name) <= 1:
+            raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected a number above 0, at most 1")
+    for name in ("refresh_interval", "encoding_chunk"):
+        if getattr(cfg, name) < 1:
+            raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected a positive number")
+    if cfg.full_update_prob < 1 and cfg.sampled_update_fraction < 1:
+        raise OptionError("--full-update-prob and --sampled-update-fraction are two ways to save time: give one")
 
 
 def _rank_and_world() -> Tuple[int, int]:

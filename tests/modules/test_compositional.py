@@ -12,6 +12,7 @@ from fairseq_groc.modules.heads import CompositionalOutput
 from fairseq_groc.modules.lstm import LSTMEncoder
 from fairseq_groc.modules.vocabulary import BEGIN, END, FILL, FIRST_SPECIAL, Vocabulary
 
+pytestmark = pytest.mark.usefixtures("encoder_path")
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 WORDS = ["cat", "a", "dog", "\N{GRINNING FACE}", "x" * 10_000, "kitty", "run", "unheard-of", "lion", "naïve", "swim"]
 FILTERS = [(1, 3), (2, 4), (3, 2), (6, 5)]

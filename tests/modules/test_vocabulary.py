@@ -68,4 +68,4 @@ def test_nothing_of_it_reaches_a_checkpoint():
     vocabulary = Vocabulary(FORMS, empty, empty, [1, 3])
     assert vocabulary.state_dict() == {} and list(vocabulary.parameters()) == []
     assert (vocabulary.num_words, vocabulary.num_forms) == (len(FORMS), len(FORMS))
-    assert all(buffer.dtype == torch.int64 for buffer in vocabulary.buffers())
+    assert all(buffer.dtype == torch.int32 for buffer in vocabulary.buffers())

@@ -1,0 +1,45 @@
+"""``chunked_cross_entropy``: fairseq's ``cross_entropy`` with memory flat in the vocabulary."""
+
+from dataclasses import dataclass, field
+
+from fairseq.criterions import register_criterion
+from fairseq.criterions.cross_entropy import CrossEntropyCriterion, CrossEntropyCriterionConfig
+
+from fairseq_groc.errors import OptionError
+from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK, chunked_cross_entropy
+
+
+@dataclass
+class ChunkedCrossEntropyConfig(CrossEntropyCriterionConfig):
+    """Options of the criterion."""
+
+    vocabulary_chunk: int = field(default=DEFAULT_CHUNK, metadata={"help": "words whose logits are held at a time"})
+
+
+@register_criterion("chunked_cross_entropy", dataclass=ChunkedCrossEntropyConfig)
+class ChunkedCrossEntropyCriterion(CrossEntropyCriterion):
+    """The loss of ``cross_entropy``, exactly, in chunks of the vocabulary: the logits of all words are never held.
+
+    Raises:
+        OptionError: a chunk of no words.
+    """
+
+    def __init__(self, task, sentence_avg: bool, vocabulary_chunk: int):
+        super().__init__(task, sentence_avg)
+        if vocabulary_chunk < 1:
+            raise OptionError(f"--vocabulary-chunk {vocabulary_chunk}: expected a positive number")
+        self.vocabulary_chunk = vocabulary_chunk
+
+    def forward(self, model, sample, reduce=True):
+        """Return the loss (base e), the sample size and what to log, as ``cross_entropy`` does."""
+        features, extra = model(**sample["net_input"], features_only=True)
+        target = model.get_targets(sample, None)
+        size = target.size(0) if self.sentence_avg else sample["ntokens"]
+        losses = chunked_cross_entropy(
+            features.flatten(0, 1), extra["outputs"], extra["bias"], target.flatten(), self.padding_idx, self.vocabulary_chunk
+        )
+        decoder = getattr(model, "module", model).decoder
+        losses = decoder.adapted_losses(losses, target.flatten()).masked_fill(target.flatten() == self.padding_idx, 0)
+        loss = losses.sum() if reduce else losses
+        log = {"loss": loss.detach(), "ntokens": sample["ntokens"], "nsentences": target.size(0), "sample_size": size}
+        return loss, size, log

@@ -1,0 +1,158 @@
+"""Bags of rows and n-gram look-ups: the gathers and scatters of the encoder, on any device.
+
+On CPUs they run in compiled kernels where numba is installed, elsewhere in PyTorch's own; the results are the same.
+B: bags; R: rows; C: features; G: n-grams; w: symbols of an n-gram; S: symbols there are; e: size of their embeddings.
+"""
+
+from __future__ import annotations
+
+import logging
+from types import ModuleType
+from typing import List, NamedTuple, Optional, Sequence, Union
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+KERNELS: Optional[ModuleType] = None
+try:
+    from fairseq_groc.modules import kernels as KERNELS  # type: ignore[no-redef]
+except ImportError:
+    logging.getLogger(__name__).info("numba is not installed: encoding on CPUs is slower. pip install numba")
+
+
+class Bags(NamedTuple):
+    """Bags of rows of a matrix (R, C), and the other way round, as integers.
+
+    Args:
+        items: the rows of all bags, one bag after the other
+        starts: where each bag begins and the last ends, B + 1
+        holders: for every row the bags that hold it, one row after the other
+        holder_starts: where each row's begin and the last ends, R + 1
+    """
+
+    items: Tensor
+    starts: Tensor
+    holders: Tensor
+    holder_starts: Tensor
+
+    @classmethod
+    def from_lists(cls, items: np.ndarray, starts: np.ndarray, num_rows: int) -> "Bags":
+        """Build from items and starts."""
+        sizes = np.diff(starts)
+        holders = np.repeat(np.arange(len(sizes)), sizes)[np.argsort(items, kind="stable")]
+        holder_starts = np.concatenate([[0], np.cumsum(np.bincount(items, minlength=num_rows))])
+        return cls(*(torch.from_numpy(np.array(a, dtype=np.int32)) for a in (items, starts, holders, holder_starts)))
+
+    @classmethod
+    def of_runs(cls, sizes: Tensor) -> "Bags":
+        """Bags of the given sizes of rows 0, 1, 2, ..., each row in one bag."""
+        starts = F.pad(sizes.cumsum(0), (1, 0)).int()
+        bags = torch.arange(len(sizes), device=sizes.device, dtype=torch.int32)
+        rows = torch.arange(int(starts[-1]), device=sizes.device, dtype=torch.int32)
+        return cls(rows, starts, bags.repeat_interleave(sizes), F.pad(rows + 1, (1, 0)))
+
+    def sizes(self) -> Tensor:
+        """Return how many items each bag has, (B)."""
+        return self.starts.diff()
+
+    def mean(self, rows: Tensor) -> Tensor:
+        """Return each bag's average of its rows, (B, C); zero for an empty bag."""
+        return _Mean.apply(rows, self) if has_kernels(rows) else average(rows, self.items, self.starts)
+
+
+def has_kernels(rows: Tensor) -> bool:
+    """Say whether the compiled kernels take these rows."""
+    return KERNELS is not None and rows.device.type == "cpu" and rows.dtype in (torch.float32, torch.float64)
+
+
+def average(rows: Tensor, items: Tensor, starts: Tensor) -> Tensor:
+    """Return the average of each bag of rows, (B, C), for bags that are used once."""
+    return _embedding_bag(rows, items, starts, "mean")
+
+
+def _embedding_bag(rows: Tensor, items: Tensor, starts: Tensor, mode: str) -> Tensor:
+    # embedding_bag has no kernel for half precision on CPUs; the maximum is exact either way
+    wide = rows.float() if rows.device.type == "cpu" and rows.dtype in (torch.float16, torch.bfloat16) else rows
+    return F.embedding_bag(items, wide, starts, mode=mode, include_last_offset=True).to(rows.dtype)
+
+
+class _Mean(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, rows: Tensor, bags: Bags) -> Tensor:
+        ctx.bags, ctx.num_rows = bags, len(rows)
+        out = rows.new_empty(len(bags.starts) - 1, rows.size(1))
+        _run("total", rows, bags.items, bags.starts, out)
+        return out.div_(_divisors(bags, rows))
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):  # type: ignore[override]
+        out = grad.new_empty(ctx.num_rows, grad.size(1))
+        _run("total", grad / _divisors(ctx.bags, grad), ctx.bags.holders, ctx.bags.holder_starts, out)
+        return out, None
+
+
+def _divisors(bags: Bags, like: Tensor) -> Tensor:
+    return bags.sizes().clamp(min=1).to(like.dtype).unsqueeze(1)
+
+
+def convolve_and_pool(
+    ngrams: Sequence[Tensor], windows: Sequence[Bags], characters: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]
+) -> Tensor:
+    """Return the maximum over each form's windows of the responses of filters of several widths, (B, sum of C).
+
+    With kernels a filter's response is looked up: at each of its w positions there are only S symbols, whose
+    contributions are computed first. That is the same sum in another order, with 16 times fewer multiplications, and
+    the responses of one width only are held at a time.
+
+    Args:
+        ngrams: for each width w the symbols of its n-grams, (G, w)
+        windows: for each width the n-grams of every form, none of them empty
+        characters: embeddings of the symbols, (S, e)
+        weights: for each width the filters, (C, w * e), position by position
+        biases: for each width, (C)
+    """
+    if not has_kernels(characters):
+        responses = [F.linear(F.embedding(g, characters).flatten(1), w, b) for g, w, b in zip(ngrams, weights, biases)]
+        return torch.cat([_embedding_bag(r, bags.items, bags.starts, "max") for r, bags in zip(responses, windows)], dim=1)
+    positions = [w.view(len(w), g.size(1), -1).permute(1, 2, 0) for g, w in zip(ngrams, weights)]  # (w, e, C)
+    tables = [torch.matmul(characters, p) for p in positions]  # (w, S, C)
+    return _LookUpAndPool.apply(ngrams, windows, *tables, *biases)
+
+
+class _LookUpAndPool(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, ngrams: Sequence[Tensor], windows: Sequence[Bags], *parameters: Tensor) -> Tensor:
+        tables, biases = parameters[: len(ngrams)], parameters[len(ngrams) :]
+        num_forms, column = len(windows[0].starts) - 1, 0
+        out = tables[0].new_empty(num_forms, sum(len(b) for b in biases))
+        winners: List[Tensor] = []
+        for grams, bags, table, bias in zip(ngrams, windows, tables, biases):
+            responses = table.new_empty(len(grams), len(bias))
+            _run("look_up", table, grams, bias, responses)
+            winners.append(torch.empty(num_forms, len(bias), dtype=torch.int32))
+            _run("maximum", responses, bags.items, bags.starts, out, column, winners[-1])
+            column += len(bias)
+        ctx.ngrams, ctx.windows, ctx.winners, ctx.shapes = ngrams, windows, winners, [t.shape for t in tables]
+        return out
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):  # type: ignore[override]
+        assert KERNELS is not None
+        tables, biases = [], []
+        parts = grad.split([shape[2] for shape in ctx.shapes], dim=1)
+        for part, grams, bags, winners, shape in zip(parts, ctx.ngrams, ctx.windows, ctx.winners, ctx.shapes):
+            responses = grad.new_empty(len(grams), shape[2])
+            _run("maximum_backward", part, winners, bags.holders, bags.holder_starts, responses)
+            sums = grad.new_zeros(KERNELS.use_threads(torch.get_num_threads()), *shape)
+            _run("accumulate", responses, grams, sums)
+            tables.append(sums.sum(0))
+            biases.append(part.sum(0))
+        return (None, None, *tables, *biases)
+
+
+def _run(kernel: str, *arguments: Union[Tensor, int]) -> None:
+    assert KERNELS is not None
+    KERNELS.use_threads(torch.get_num_threads())
+    getattr(KERNELS, kernel)(*(a if isinstance(a, int) else a.detach().contiguous().numpy() for a in arguments))

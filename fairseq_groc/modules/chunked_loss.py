@@ -1,0 +1,77 @@
+"""Cross-entropy of softmax(h E^T + b) without the logits of all words: exact, with memory flat in V.
+
+N: positions; V: words; d: size of h.
+
+Considered instead: ``torch.nn.functional.linear_cross_entropy`` (PyTorch 2.13 and later only; this package runs from
+2.6), and the Triton kernels of Liger and cut-cross-entropy (GPUs only, and they chunk over positions, so that a chunk
+still holds V logits a position).
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+DEFAULT_CHUNK = 16_384  # words at a time: large enough for full-speed matrix products, 46 MB of logits at 700 positions
+
+
+def chunked_cross_entropy(
+    features: Tensor, embeddings: Tensor, bias: Tensor, targets: Tensor, ignore_index: int, chunk: int = DEFAULT_CHUNK
+) -> Tensor:
+    """Return -log p(target), (N) in float32; 0 where the target is ``ignore_index``.
+
+    Forward and backward go over the vocabulary in chunks, with a running log-sum-exp; the backward pass computes each
+    chunk of logits again. The result is that of ``cross_entropy(linear(h, E, b))`` up to rounding.
+
+    Args:
+        features: h, (N, d)
+        embeddings: E, (V, d)
+        bias: b, (V); -inf makes a word impossible
+        targets: (N), words or ``ignore_index``
+        ignore_index: a target that costs nothing and has no gradient
+        chunk: words at a time
+    """
+    return _ChunkedCrossEntropy.apply(features, embeddings, bias, targets, ignore_index, chunk)
+
+
+def _chunks(embeddings: Tensor, bias: Tensor, chunk: int) -> Iterator[Tuple[slice, Tensor, Tensor]]:
+    for begin in range(0, len(embeddings), chunk):
+        part = slice(begin, begin + chunk)
+        yield part, embeddings[part], bias[part]
+
+
+class _ChunkedCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, features, embeddings, bias, targets, ignore_index: int, chunk: int):  # type: ignore[override]
+        wide = torch.promote_types(features.dtype, torch.float32)
+        total = features.new_full((len(features),), float("-inf"), dtype=wide)
+        for _, rows, offsets in _chunks(embeddings, bias, chunk):
+            logits = F.linear(features, rows).to(wide) + offsets.to(wide)  # (N, chunk)
+            total = torch.logaddexp(total, logits.logsumexp(1))
+        counted = targets != ignore_index
+        words = targets.masked_fill(~counted, 0)
+        right = (features.to(wide) * embeddings[words].to(wide)).sum(1) + bias[words].to(wide)
+        ctx.save_for_backward(features, embeddings, bias, words, counted, total)
+        ctx.chunk = chunk
+        return (total - right).masked_fill(~counted, 0)
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[override]
+        features, embeddings, bias, words, counted, total = ctx.saved_tensors
+        grad = (grad * counted).to(total.dtype)
+        grad_features = torch.zeros_like(features, dtype=total.dtype)
+        grad_embeddings, grad_bias = torch.empty_like(embeddings), torch.empty_like(bias)
+        for part, rows, offsets in _chunks(embeddings, bias, ctx.chunk):
+            logits = F.linear(features, rows).to(total.dtype) + offsets.to(total.dtype)
+            errors = (logits - total.unsqueeze(1)).exp_().mul_(grad.unsqueeze(1))  # p, then p - 1 at the target
+            here = (words >= part.start) & (words < part.start + len(rows))
+            places = (words - part.start).clamp(0, len(rows) - 1).unsqueeze(1)
+            errors.scatter_add_(1, places, -(grad * here).unsqueeze(1))
+            grad_bias[part] = errors.sum(0)
+            errors = errors.to(features.dtype)
+            grad_features += errors @ rows
+            torch.mm(errors.t(), features, out=grad_embeddings[part])
+        return grad_features.to(features.dtype), grad_embeddings, grad_bias, None, None, None

@@ -1,0 +1,65 @@
+"""Gathers and scatters of the encoder: compiled kernels and PyTorch's own against plain loops."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from fairseq_groc.modules.bags import Bags, convolve_and_pool
+
+pytestmark = pytest.mark.usefixtures("encoder_path")
+
+
+def lists(sizes, rows, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.integers(0, rows, size).tolist() for size in sizes]
+
+
+def bags_of(items, rows):
+    starts = np.concatenate([[0], np.cumsum([len(i) for i in items])])
+    return Bags.from_lists(np.array([i for bag in items for i in bag], dtype=np.int64), starts, rows)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-14), (torch.float32, 1e-6), (torch.bfloat16, 1e-2)])
+def test_means_and_their_gradients(dtype, tolerance):
+    items = lists([3, 0, 1, 0, 7, 2], rows=5)
+    rows = torch.randn(5, 19, dtype=dtype, requires_grad=True)
+    weights = torch.randn(6, 19, dtype=dtype)
+    means = bags_of(items, 5).mean(rows)
+    assert means.dtype == dtype
+    naive = torch.stack([rows[i].mean(0) if i else rows.new_zeros(19) for i in items])
+    torch.testing.assert_close(means, naive, rtol=tolerance, atol=tolerance)
+    gradients = [torch.autograd.grad((m * weights).sum(), rows, retain_graph=True)[0] for m in (means, naive)]
+    torch.testing.assert_close(*gradients, rtol=4 * tolerance, atol=4 * tolerance)
+
+
+def naive_pool(ngrams, items, characters, weights, biases):
+    """Conv1d on every n-gram alone, then a maximum over the set of each form's n-grams."""
+    columns = []
+    for grams, forms, weight, bias in zip(ngrams, items, weights, biases):
+        kernel = weight.view(len(weight), grams.shape[1], -1).transpose(1, 2)
+        responses = F.conv1d(characters[grams.long()].transpose(1, 2), kernel, bias).squeeze(2)
+        columns.append(torch.stack([responses[sorted(set(form))].max(0).values for form in forms]))
+    return torch.cat(columns, dim=1)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+def test_convolutions_and_maxima_of_several_widths(dtype, tolerance):
+    rng, widths, counts = np.random.default_rng(1), (1, 4, 6), (5, 17, 1)
+    ngrams = [torch.from_numpy(rng.integers(0, 11, (40, width)).astype(np.int32)) for width in widths]
+    items = [lists([1, 4, 2, 9, 30], 40, seed=width) for width in widths]
+    characters = torch.randn(11, 3, dtype=dtype, requires_grad=True)
+    weights = [torch.randn(c, w * 3, dtype=dtype, requires_grad=True) for c, w in zip(counts, widths)]
+    biases = [torch.randn(c, dtype=dtype, requires_grad=True) for c in counts]
+    fast = convolve_and_pool(ngrams, [bags_of(i, 40) for i in items], characters, weights, biases)
+    naive = naive_pool(ngrams, items, characters, weights, biases)
+    torch.testing.assert_close(fast, naive, rtol=0, atol=tolerance)
+    outer, leaves = torch.randn(5, sum(counts), dtype=dtype), [characters, *weights, *biases]
+    gradients = [torch.autograd.grad((x * outer).sum(), leaves, retain_graph=True) for x in (fast, naive)]
+    for a, b in zip(*gradients):
+        torch.testing.assert_close(a, b, rtol=0, atol=10 * tolerance)
+
+
+def test_bags_of_runs_are_bags_of_neighbours():
+    fast, slow = Bags.of_runs(torch.tensor([2, 0, 3])), bags_of([[0, 1], [], [2, 3, 4]], 5)
+    assert all(torch.equal(a, b) for a, b in zip(fast, slow))
