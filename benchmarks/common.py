@@ -1,4 +1,4 @@
-"""Run fairseq commands and read what they print."""
+"""What the benchmarks share: fairseq commands, vocabularies of any size, and memory kept between steps."""
 
 import os
 import re
@@ -10,6 +10,13 @@ from typing import List
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 PLUGIN = ["--user-dir", str(ROOT / "fairseq_groc"), "--task", "wordnet_lexicon"]
+MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 36), "MALLOC_TOP_PAD_": str(1 << 28)}
+
+
+def keep_memory() -> None:
+    """Start this program again with glibc told to keep freed memory, so that all programs compared here have it."""
+    if not set(MEMORY) <= set(os.environ):
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **MEMORY})
 
 
 def fairseq_train(data: Path, options: List, log: Path) -> str:
@@ -30,3 +37,11 @@ def fairseq_train(data: Path, options: List, log: Path) -> str:
 def parameters(output: str) -> int:
     """Return the number of parameters that fairseq-train printed."""
     return int(re.findall(r"num. shared model params: ([\d,]+)", output)[0].replace(",", ""))
+
+
+def machine() -> str:
+    """Return a line on hardware and versions."""
+    import torch
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
+    return f"{device}, torch {torch.__version__}, Python {sys.version.split()[0]}"

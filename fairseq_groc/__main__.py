@@ -4,7 +4,7 @@ import argparse
 import logging
 import sys
 
-from fairseq_groc.cli import config, explain, prepare, score, tables, user_dir
+from fairseq_groc.cli import config, explain, export, prepare, score, tables, user_dir
 from fairseq_groc.errors import GrocError
 
 COMMANDS = {
@@ -13,6 +13,7 @@ COMMANDS = {
     "tables": tables,
     "explain": explain,
     "score": score,
+    "export": export,
     "config": config,
 }
 

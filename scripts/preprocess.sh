@@ -104,9 +104,12 @@ prefixes=()
 [ -z "$train" ] || prefixes+=(--trainpref "$scratch/train")
 [ -z "$(list valid)" ] || prefixes+=(--validpref "$(list valid)")
 [ -z "$(list test)" ] || prefixes+=(--testpref "$(list test)")
-mkdir -p "$dest"
-rm -f "$dest/dict.txt" # fairseq-preprocess never overwrites one
-"$(dirname "$(command -v "$python")")/fairseq-preprocess" --only-source --srcdict "$dictionary" "${prefixes[@]}" --destdir "$dest" --workers "$workers" >&2
-"$python" -m fairseq_groc tables "$dest" ${lexicon[@]+"${lexicon[@]}"}
+made=$scratch/made # all of it, before anything in $dest changes
+"$(dirname "$(command -v "$python")")/fairseq-preprocess" --only-source --srcdict "$dictionary" "${prefixes[@]}" --destdir "$made" --workers "$workers" >&2
+"$python" -m fairseq_groc tables "$made" ${lexicon[@]+"${lexicon[@]}"}
 known=(); [ -z "$vocabulary_from" ] || known=(--known "$vocabulary_from")
-"$python" -m fairseq_groc prepare report "$dest" ${known[@]+"${known[@]}"} --texts "${files[@]}"
+"$python" -m fairseq_groc prepare report "$made" ${known[@]+"${known[@]}"} --texts "${files[@]}"
+
+mkdir -p "$dest"
+for old in "$dest"/{train,valid*,test*}.{bin,idx} "$dest/lexicon-tables"; do rm -rf "$old"; done # those of another dictionary must not stay
+mv -f "$made"/* "$dest"/

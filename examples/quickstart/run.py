@@ -9,11 +9,12 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Dict, List, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from corpus import write_corpus
 from report import draw, table
@@ -32,6 +33,8 @@ TRAINING = (
 GRID = {"tied": (0.004, 0.006), "compositional_output": (0.006,)}
 UPDATES = {"tied": 1000, "compositional_output": 600}
 UNIFORM = (0.03, 0.1, 0.2)
+# glibc returns large blocks to the system at once, and training asks for them again at every step: keep them instead
+MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 36), "MALLOC_TOP_PAD_": str(1 << 28)}
 WORD_PROBS = re.compile(r"fairseq_cli.eval_lm\W+\d+ (.+\])$", re.MULTILINE)
 TOKEN = re.compile(r"(\S+) \[(-?[\d.e+]+|-?inf)\]")
 Scores = List[Tuple[str, float]]
@@ -81,15 +84,17 @@ def preprocess(dest: Path, *options) -> None:
 def train(work: Path, head: str, lr: float, updates: int) -> Path:
     """Train one model; return the folder of its checkpoints."""
     save = work / f"{head}-lr{lr:g}"
-    if (save / "done").exists():
+    settings = f"{updates} updates {' '.join(TRAINING)}\n"
+    if (save / "done").exists() and (save / "done").read_text() == settings:
         print(f"    {save.name}: done before")
         return save
+    shutil.rmtree(save, ignore_errors=True)
     say(f"3/4 training {head}, learning rate {lr:g}, {updates} updates")
     save.mkdir(parents=True, exist_ok=True)
     command = [BIN / "fairseq-train", work / "source", *PLUGIN, *TRAINING, "--output-head", head, "--lr", lr]
     command += ["--max-update", updates, "--total-num-update", updates, "--save-dir", save]
-    run(command, save / "train.log", show="train_inner")
-    (save / "done").touch()
+    run(command, save / "train.log", show="train_inner", environment=MEMORY)
+    (save / "done").write_text(settings)
     return save
 
 
@@ -150,14 +155,10 @@ def perplexity(scores: Scores) -> float:
     return math.exp(min(700.0, -sum(value for _, value in scores) / max(len(scores), 1)))
 
 
-def run(command, log: Path, show: str = "") -> None:
+def run(command, log: Path, show: str = "", environment: Optional[Dict[str, str]] = None) -> None:
     """Run a command with its output in *log*, printing the lines that match *show* as they come."""
-    environment = {
-        **os.environ,
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONPATH": str(ROOT),
-        "PATH": f"{BIN}:{os.environ['PATH']}",
-    }
+    paths = {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(ROOT), "PATH": f"{BIN}:{os.environ['PATH']}"}
+    environment = {**os.environ, **paths, **(environment or {})}
     log.parent.mkdir(parents=True, exist_ok=True)
     with (
         open(log, "w") as file,

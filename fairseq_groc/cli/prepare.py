@@ -24,7 +24,7 @@ def add_arguments(parser) -> None:
     vocabulary.add_argument("--threshold", type=int, default=1, help="leave out rarer words")
     vocabulary.add_argument("--vocabulary-from", help="begin with the dictionary of this data folder")
     vocabulary.add_argument("--add", nargs="*", default=[], help="append the words of these texts")
-    report = steps.add_parser("report", help="print the counts of a data folder")
+    report = steps.add_parser("report", help="print the counts of a data folder, and note its dictionary")
     report.add_argument("data")
     report.add_argument("--texts", nargs="*", default=[], metavar="SPLIT=FILE")
     report.add_argument("--known", help="data folder whose training split decides which words are new")
@@ -105,9 +105,11 @@ def _add(dictionary: Dictionary, counts: Iterable) -> None:
 def _report(args) -> None:
     """Print sentences, tokens, types, share of new words, and the lexicon's coverage."""
     from fairseq_groc.cli.tables import is_filler
+    from fairseq_groc.data.fingerprint import note_dictionary
     from fairseq_groc.lexicon.tables import load_tables
 
     dictionary = Dictionary.load(str(Path(args.data) / "dict.txt"))
+    note_dictionary(Path(args.data), dictionary.symbols)
     tables = load_tables(Path(args.data), dictionary.symbols)
     known = set(Dictionary.load(str(Path(args.known) / "dict.txt")).symbols) if args.known else None
     print(f"{'split':<8}{'sentences':>11}{'tokens':>13}{'types':>10}{'not in dict':>13}{'new words':>11}")

@@ -8,7 +8,7 @@ import torch
 
 from fairseq_groc.cli.prepare import read_lines
 from fairseq_groc.data.streams import Block
-from fairseq_groc.errors import DataError
+from fairseq_groc.errors import DataError, OptionError
 
 
 def add_arguments(parser) -> None:
@@ -22,20 +22,28 @@ def add_arguments(parser) -> None:
 
 
 def run(args) -> None:
+    if args.field is not None and args.field < 1:
+        raise OptionError(f"--field {args.field}: fields count from 1")
     lines = list(read_lines(Path(args.text)))
     texts = [_field(line, args.field, i, args.text) for i, line in enumerate(lines, start=1)]
-    checkpoint = Path(args.path)
+    hub = load(args.path, args.data, uniform_weight=args.uniform_weight)
+    for line, (score, tokens) in zip(lines, score_lines(hub, texts, args.running, args.tokens_per_sample)):
+        sys.stdout.write(f"{score:.4f}\t{tokens}\t{line}\n")
+        sys.stdout.flush()
+
+
+def load(path: str, data: str, **options):
+    """Return a checkpoint with the vocabulary of a data folder, as ``from_pretrained`` does, for evaluation.
+
+    Raises:
+        DataError: there is no such file.
+    """
+    checkpoint = Path(path)
     if not checkpoint.is_file():
         raise DataError(f"{checkpoint}: no such checkpoint")
     from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModel
 
-    hub = GrocLSTMLanguageModel.from_pretrained(
-        str(checkpoint.parent), checkpoint.name, args.data, uniform_weight=args.uniform_weight
-    )
-    hub.eval()
-    for line, (score, tokens) in zip(lines, score_lines(hub, texts, args.running, args.tokens_per_sample)):
-        sys.stdout.write(f"{score:.4f}\t{tokens}\t{line}\n")
-        sys.stdout.flush()
+    return GrocLSTMLanguageModel.from_pretrained(str(checkpoint.parent), checkpoint.name, data, **options).eval()
 
 
 def _field(line: str, field, number: int, path: str) -> str:

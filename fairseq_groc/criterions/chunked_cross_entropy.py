@@ -32,13 +32,15 @@ class ChunkedCrossEntropyCriterion(CrossEntropyCriterion):
 
     def forward(self, model, sample, reduce=True):
         """Return the loss (base e), the sample size and what to log, as ``cross_entropy`` does."""
+        decoder = getattr(model, "module", model).decoder
+        if not hasattr(decoder, "adapted_losses"):
+            raise OptionError(f"--criterion chunked_cross_entropy needs --arch groc_lstm_lm, not {type(decoder).__name__}")
         features, extra = model(**sample["net_input"], features_only=True)
         target = model.get_targets(sample, None)
         size = target.size(0) if self.sentence_avg else sample["ntokens"]
         losses = chunked_cross_entropy(
             features.flatten(0, 1), extra["outputs"], extra["bias"], target.flatten(), self.padding_idx, self.vocabulary_chunk
         )
-        decoder = getattr(model, "module", model).decoder
         losses = decoder.adapted_losses(losses, target.flatten()).masked_fill(target.flatten() == self.padding_idx, 0)
         loss = losses.sum() if reduce else losses
         log = {"loss": loss.detach(), "ntokens": sample["ntokens"], "nsentences": target.size(0), "sample_size": size}

@@ -105,6 +105,11 @@ class StreamDataset(FairseqDataset):
         }
 
     def _check(self, text: torch.Tensor) -> None:
+        if int(text.max()) >= len(self.dictionary):
+            raise DataError(
+                f"split '{self.name}' has words beyond the {len(self.dictionary):,} of dict.txt: it was binarised with another "
+                "dictionary. Binarise it again: scripts/preprocess.sh."
+            )
         for special in (self.dictionary.pad(), self.dictionary.bos()):
             if bool((text == special).any()):
                 raise DataError(

@@ -140,6 +140,10 @@ class WordNetLexicon:
             senses[0].name(),
         )
 
+    def names(self) -> Iterator[str]:
+        """Yield every lemma of the database."""
+        return iter(self._wordnet.all_lemma_names())
+
     def examples(self) -> Iterator[tuple]:
         """Yield ``(part of speech, example sentence)`` for every usage example of the database."""
         for pos in "nvar":

@@ -18,8 +18,8 @@ from torch import Tensor
 KERNELS: Optional[ModuleType] = None
 try:
     from fairseq_groc.modules import kernels as KERNELS  # type: ignore[no-redef]
-except ImportError:
-    logging.getLogger(__name__).info("numba is not installed: encoding on CPUs is slower. pip install numba")
+except Exception as error:  # not installed, or no folder to keep what it compiles
+    logging.getLogger(__name__).info(f"encoding on CPUs is slower without numba (pip install numba): {error}")
 
 
 class Bags(NamedTuple):

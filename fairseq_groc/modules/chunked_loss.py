@@ -34,7 +34,12 @@ def chunked_cross_entropy(
         ignore_index: a target that costs nothing and has no gradient
         chunk: words at a time
     """
-    return _ChunkedCrossEntropy.apply(features, embeddings, bias, targets, ignore_index, chunk)
+    device = features.device.type
+    if torch.is_autocast_enabled(device):  # as linear() would
+        dtype = torch.get_autocast_dtype(device)
+        features, embeddings = features.to(dtype), embeddings.to(dtype)
+    with torch.autocast(device, enabled=False):
+        return _ChunkedCrossEntropy.apply(features, embeddings.to(features.dtype), bias, targets, ignore_index, chunk)
 
 
 def _chunks(embeddings: Tensor, bias: Tensor, chunk: int) -> Iterator[Tuple[slice, Tensor, Tensor]]:

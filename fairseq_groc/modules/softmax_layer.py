@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Tuple, cast
+import logging
+from pathlib import Path
+from typing import Any, Callable, List, Optional, Tuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from fairseq_groc.modules.compositional import CompositionalEmbedding
+from fairseq_groc.modules.export import fingerprint, load_matrices, save_matrices
 from fairseq_groc.modules.heads import OutputHead, masked_bias
 from fairseq_groc.modules.updates import SampledUpdates, Step, is_frozen
 from fairseq_groc.modules.vocabulary import Vocabulary
 
+logger = logging.getLogger(__name__)
 Matrices = Tuple[Tensor, Tensor, Tensor]  # E_in (V, d), E_out (V, d), bias (V) with -inf for impossible words
 
 
@@ -28,7 +32,8 @@ class WordMatrices(nn.Module):
         impossible: mask (V) of entries that are no words
 
     In training every step computes all of them, unless ``full_probability`` is below 1 (the paper's sparse updates) or
-    ``sampled`` is given; both need to be told of each step by ``begin_step``.
+    ``sampled`` is given; both need to be told of each step by ``begin_step``. With ``file``, evaluation keeps its matrices
+    there, too, for other processes.
     """
 
     impossible: Tensor
@@ -44,6 +49,7 @@ class WordMatrices(nn.Module):
         self._step: Optional[Step] = None
         self.full_probability, self.seed = 1.0, 1
         self.sampled: Optional[SampledUpdates] = None
+        self.file: Optional[Path] = None
 
     def begin_step(self, number: int, words: Tensor) -> None:
         """Say which training step comes: the number of updates before it, and the words of its batch."""
@@ -62,20 +68,36 @@ class WordMatrices(nn.Module):
             return self._mask(self.sampled.embed(cast(CompositionalEmbedding, self.embedding), self.vocabulary, self._step))
         if self.training or torch.is_grad_enabled():
             self._kept = None
-            return self._mask(self.embedding(self.vocabulary))
-        return self._keep()
+            return self._encode()
+        return self._keep(self._encode if self.file is None else self._read_or_write)
 
-    def _keep(self) -> Matrices:
+    def _keep(self, compute: Callable[[], Matrices]) -> Matrices:
         state = self._state()
         if self._kept is None or self._kept_for != state:
-            self._kept, self._kept_for = self._mask(self.embedding(self.vocabulary)), state
+            self._kept, self._kept_for = compute(), state
         return self._kept
+
+    def _encode(self) -> Matrices:
+        return self._mask(self.embedding(self.vocabulary))
+
+    def _read_or_write(self) -> Matrices:
+        """Read the matrices from ``file`` if they are this model's and vocabulary's, else compute and write them."""
+        assert self.file is not None
+        digest = fingerprint(self)
+        saved = load_matrices(self.file, digest, self.impossible.device)
+        if saved is not None:
+            logger.info(f"{self.file}: embeddings of {len(saved[0]):,} words read")
+            return saved[0], saved[1], saved[2]
+        matrices = self._encode()
+        save_matrices(self.file, matrices, digest)
+        logger.info(f"{self.file}: embeddings of {len(matrices[0]):,} words written")
+        return matrices
 
     def _frozen(self) -> Matrices:
         """Return what the parameters give now, as constants; the optimizer must leave the parameters alone."""
         self.eval()  # kept matrices hold no dropout, or its one mask would stay
         with torch.no_grad():
-            inputs, outputs, bias = self._keep()
+            inputs, outputs, bias = self._keep(self._encode)
         self.train()
         nothing = sum((p.sum() for p in self.parameters()), bias.new_zeros(())) * 0  # workers expect every gradient
         return inputs, outputs, bias + nothing

@@ -73,7 +73,7 @@ class SampledUpdates:
         certain[step.words.to(device)] = True
         chosen = (drawn.to(device) | certain).nonzero().squeeze(1)  # words come before the other forms
         words = chosen[chosen < vocabulary.num_words]
-        scale = torch.where(certain[chosen], 1.0, 1 / self.fraction).to(self._forms.dtype)
+        scale = self._forms.new_ones(len(chosen)).masked_fill_(~certain[chosen], 1 / self.fraction)
         encoded = embedding.surface(vocabulary.subset(chosen))
         fresh = _Chosen(chosen, _ScaledGradient.apply(encoded, scale), self._forms)
         own = encoded[: len(words)]

@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
@@ -13,6 +14,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
+from fairseq_groc.data.fingerprint import check_dictionary
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.lexicon.tables import load_tables
@@ -52,8 +54,12 @@ class WordnetLexiconConfig(HeadConfig):
     encoding_chunk: int = field(
         default=DEFAULT_CHUNK, metadata={"help": "encode so many forms at a time: less memory, and more time if there are more"}
     )
+    export_embeddings: Optional[str] = field(
+        default=None, metadata={"help": "file of all words' embeddings in scoring: read if it fits, else written"}
+    )
     seed: int = II("common.seed")
     fp16: bool = II("common.fp16")
+    bf16: bool = II("common.bf16")
     tpu: bool = II("common.tpu")
     cpu: bool = II("common.cpu")
     train_subset: str = II("dataset.train_subset")
@@ -85,6 +91,7 @@ class WordnetLexiconTask(FairseqTask):
         if not os.path.exists(path):
             raise DataError(f"{path} not found. Make the folder with scripts/preprocess.sh.")
         dictionary = Dictionary.load(path)
+        check_dictionary(Path(path).parent, dictionary.symbols)
         logger.info(f"dictionary: {len(dictionary)} types")
         return cls(cfg, dictionary)
 
@@ -97,10 +104,20 @@ class WordnetLexiconTask(FairseqTask):
             TablesError: there are none, or not for this dictionary.
         """
         tables = load_tables(utils.split_paths(self.cfg.data)[0], self.dictionary.symbols)
+        self._compare_lexicon(tables.lexicon)
         widths = [width for width, _ in filter_widths(char_filters)]
         relations = tables.relations, tables.relation_offsets
         definitions = tables.definitions, tables.definition_offsets
         return Vocabulary(tables.forms(), relations, definitions, widths)
+
+    def _compare_lexicon(self, lexicon: str) -> None:
+        """Warn if the tables come from another lexicon than those the checkpoint was trained with."""
+        trained = self.state.state_dict.get("groc", {}).setdefault("lexicon", lexicon)
+        if trained != lexicon:
+            logger.warning(
+                f"the lexicon tables of {self.cfg.data} come from another lexicon ({lexicon}) than the checkpoint's ({trained}). "
+                f"If that is not meant: python -m fairseq_groc tables {self.cfg.data} --lexicon-path LEXICON"
+            )
 
     def build_model(self, cfg, from_checkpoint: bool = False):
         if not from_checkpoint:
@@ -115,6 +132,7 @@ class WordnetLexiconTask(FairseqTask):
         """Set how much of the word embeddings a training step computes; it changes nothing in evaluation."""
         if isinstance(words.embedding, CompositionalEmbedding):
             words.embedding.surface.chunk = self.cfg.encoding_chunk
+            words.file = Path(self.cfg.export_embeddings) if self.cfg.export_embeddings else None
             words.full_probability, words.seed = self.cfg.full_update_prob, self.cfg.seed
             if self.cfg.sampled_update_fraction < 1:
                 words.sampled = SampledUpdates(self.cfg.sampled_update_fraction, self.cfg.refresh_interval, self.cfg.seed)
@@ -322,6 +340,10 @@ def _check_updates(cfg) -> None:
     for name in ("refresh_interval", "encoding_chunk"):
         if getattr(cfg, name) < 1:
             raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected a positive number")
+    if not 0 <= cfg.uniform_weight < 1:
+        raise OptionError(f"--uniform-weight {cfg.uniform_weight}: expected a number from 0 to below 1")
+    if cfg.full_update_prob < 1 and (cfg.fp16 or cfg.bf16):
+        raise OptionError("--full-update-prob cannot freeze the parameter copies of --fp16 and bf16: use --amp")
     if cfg.full_update_prob < 1 and cfg.sampled_update_fraction < 1:
         raise OptionError("--full-update-prob and --sampled-update-fraction are two ways to save time: give one")
 

@@ -25,7 +25,7 @@ from fairseq_groc.lexicon.tables import FOLDER
 def test_bad_text(tmp_path, capsys, content, message):
     raw = tmp_path / "raw.txt"
     raw.write_bytes(content)
-    assert main(["prepare", "text", str(raw), str(tmp_path / "out")]) == 1
+    assert main(["prepare", "text", f"{tmp_path / 'out'}={raw}"]) == 1
     error = capsys.readouterr().err.splitlines()
     assert message in error[-1] and error[-1].startswith("error: ")
 
@@ -42,6 +42,19 @@ def test_preprocess_stops_before_it_writes(commands, corpus, tmp_path):
     assert "expected ptb or wikitext-2" in commands.fails(script, "--dataset", "ptp", "--dest", tmp_path / "dest")
 
 
+def test_preprocessing_again_leaves_nothing_old(commands, corpus, tmp_path):
+    dest, lexicon = tmp_path / "dest", ["--lexicon-path", "none"]
+    texts = ["--train", corpus / "train.txt", "--valid", corpus / "valid.txt"]
+    commands.preprocess(*texts, "--test", corpus / "other.txt", "--dest", dest, *lexicon)
+    before = {path: path.read_bytes() for path in dest.rglob("*") if path.is_file()}
+    twice = tmp_path / "dict.txt"
+    twice.write_text("the 1\nthe 1\n")
+    commands.fails(ROOT / "scripts" / "preprocess.sh", *texts, "--vocabulary", twice, "--dest", dest, *lexicon)
+    assert before == {path: path.read_bytes() for path in dest.rglob("*") if path.is_file()}
+    commands.preprocess(*texts, "--dest", dest, *lexicon)
+    assert not (dest / "test.bin").exists() and (dest / "valid.bin").exists()
+
+
 def train_fails(commands, data, tmp_path, *options):
     return commands.fails("fairseq-train", data, *PLUGIN, *SMALL, *TRAINING, "--save-dir", tmp_path / "save", *options)
 
@@ -56,7 +69,14 @@ def test_data_that_does_not_fit(commands, corpus, tmp_path):
     header.write_text(saved)
     words = (data / "dict.txt").read_text().splitlines()
     (data / "dict.txt").write_text("\n".join(words[1:] + words[:1]) + "\n")
+    for head in ("compositional_output", "tied"):
+        output = train_fails(commands, data, tmp_path, "--output-head", head)
+        assert "dict.txt is not the dictionary that the text" in output
+    (data / "binarised.json").unlink()  # as fairseq-preprocess leaves it
     assert "made for another dictionary" in train_fails(commands, data, tmp_path)
+    (data / "dict.txt").write_text("\n".join(words[:5]) + "\n")
+    output = train_fails(commands, data, tmp_path, "--output-head", "tied")
+    assert "words beyond the" in output and "binarised with another dictionary" in output
     (data / "dict.txt").write_text("\n".join(words + words[:1]) + "\n")
     assert "Duplicate word found" in train_fails(commands, data, tmp_path)
     shutil.copy(corpus / "data" / "dict.txt", data / "dict.txt")
@@ -80,6 +100,10 @@ def test_options_that_do_not_go_together(commands, corpus, models, tmp_path):
     assert "--output-head nonsense: expected one of" in train_fails(commands, data, tmp_path, "--output-head", "nonsense")
     window = ["--path", models["tied"], "--gen-subset", "valid", "--context-window", "5"]
     assert "--context-window is not needed" in commands.fails("fairseq-eval-lm", data, *PLUGIN, *window)
+    assert "from 0 to below 1" in train_fails(commands, data, tmp_path, "--uniform-weight", "1.5")
+    both = ["--full-update-prob", "0.5", "--sampled-update-fraction", "0.5"]
+    assert "two ways to save time" in train_fails(commands, data, tmp_path, *both)
+    assert "expected a number above 0" in train_fails(commands, data, tmp_path, "--full-update-prob", "0")
     dropping = ["--skip-remainder-batch", "--valid-subset", "valid,valid1"]
     assert "--skip-remainder-batch drops text" in train_fails(commands, data, tmp_path, *dropping)
 

@@ -18,9 +18,22 @@ def weights(folder):
     return {name: value for name, value in saved.items() if torch.is_tensor(value)}
 
 
-def test_resume_inside_an_epoch_is_bit_equal(commands, corpus, tmp_path):
-    options = [*EXACT, "--update-freq", "2", "--vary-bptt", "--patience", "50", "--dropout", "0.3", "--tokens-per-sample", "8"]
-    options += ["--lr-scheduler", "resumable_reduce_lr_on_plateau", "--batch-size", "2"]
+@pytest.mark.parametrize("updates", [[], ["--full-update-prob", "0.5", "--criterion", "chunked_cross_entropy"]])
+def test_resume_inside_an_epoch_is_bit_equal(commands, corpus, tmp_path, updates):
+    options = [
+        *EXACT,
+        *updates,
+        "--update-freq",
+        "2",
+        "--vary-bptt",
+        "--patience",
+        "50",
+        "--dropout",
+        "0.3",
+        "--tokens-per-sample",
+        "8",
+    ]
+    options += ["--lr-scheduler", "resumable_reduce_lr_on_plateau", "--batch-size", "2", "--tokens-per-sample", "8"]
     commands.train(corpus / "data", tmp_path / "whole", *options)
     checkpoint = next((tmp_path / "whole").glob("checkpoint_*_4.pt"))
     position = torch.load(checkpoint, weights_only=True)["extra_state"]["train_iterator"]["iterations_in_epoch"]
@@ -42,9 +55,9 @@ def two_workers(data, save, *options):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [BIN / "fairseq-train", data, *PLUGIN, *SMALL, *TRAINING, "--save-dir", save, *options, "--cpu"]
+    command = [BIN / "fairseq-train", data, *PLUGIN, *SMALL, *TRAINING, "--save-dir", save, "--cpu"]
     command += ["--distributed-init-method", f"tcp://127.0.0.1:{port}", "--distributed-world-size", "2"]
-    command += ["--distributed-no-spawn", "--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
+    command += ["--distributed-no-spawn", "--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp", *options]
     command += ["--load-checkpoint-on-all-dp-ranks", "--distributed-rank"]
     ranks = [
         subprocess.Popen([str(c) for c in [*command, rank]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -69,6 +82,23 @@ def test_two_workers_equal_one_and_resume(commands, corpus, tmp_path):
     assert "no state is carried" not in output
     resumed = weights(tmp_path / "resumed")
     assert all(torch.equal(double[name], resumed[name]) for name in double)
+
+
+def test_sparse_updates_are_the_same_on_every_worker(commands, corpus, tmp_path):
+    options = ["--max-update", "6", "--dropout", "0", "--dropout-in", "0", "--optimizer", "sgd", "--lr", "0.1"]
+    options += [
+        "--full-update-prob",
+        "0.5",
+        "--criterion",
+        "chunked_cross_entropy",
+        "--vocabulary-chunk",
+        "5",
+        "--disable-validation",
+    ]
+    commands.train(corpus / "data", tmp_path / "one", *options, "--batch-size", "4")
+    two_workers(corpus / "data", tmp_path / "two", *options, "--batch-size", "2", "--ddp-backend", "pytorch_ddp")
+    single, double = weights(tmp_path / "one"), weights(tmp_path / "two")
+    assert max((single[name] - double[name]).abs().max() for name in single if name != SHIFT) <= 1e-6
 
 
 def test_finetuning_takes_the_checkpoints_options_only(commands, corpus, models, tmp_path):

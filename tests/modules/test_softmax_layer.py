@@ -2,7 +2,9 @@ import pytest
 import torch
 from torch import nn
 
+from fairseq_groc.errors import OptionError
 from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
+from fairseq_groc.modules.export import write_word2vec
 from fairseq_groc.modules.heads import CompositionalOutput, LookupOutput, TiedOutput, predictable_words
 from fairseq_groc.modules.rows import WordRows
 from fairseq_groc.modules.softmax_layer import WordMatrices
@@ -22,8 +24,8 @@ def matrices(vocabulary_of, special):
 @pytest.fixture
 def calls(matrices, monkeypatch):
     made = []
-    compute = matrices.embedding.combine
-    monkeypatch.setattr(matrices.embedding, "combine", lambda *arguments: made.append(1) or compute(*arguments))
+    encode = matrices._encode
+    monkeypatch.setattr(matrices, "_encode", lambda: made.append(1) or encode())
     return made
 
 
@@ -161,3 +163,26 @@ def test_words_without_a_row_are_impossible_until_trained(kind):
         assert torch.equal(outputs[[2, 0]], expected[1]) and torch.equal(bias[[2, 0]], expected[2])
         new.train()
         assert new.eval()()[2].isfinite().all()  # as an uncached result would be
+
+
+def test_matrices_are_read_from_a_file_that_fits(matrices, tmp_path, calls):
+    matrices.file = tmp_path / "embeddings.pt"
+    with torch.no_grad():
+        first = matrices()
+        matrices._kept = None  # another process
+        assert same(matrices(), first) and len(calls) == 1
+        scale_data(matrices)
+        assert same(matrices(), fresh(matrices)) and not same(matrices(), first)  # another model: written anew
+        for other in (b"", b"something else", matrices.file.read_bytes()[:100]):
+            matrices.file.write_bytes(other)
+            matrices._kept = None
+            with pytest.raises(OptionError, match="holds no embeddings"):
+                matrices()
+            assert matrices.file.read_bytes() == other
+    assert [path.name for path in tmp_path.iterdir()] == ["embeddings.pt"]
+
+
+def test_word2vec_text(tmp_path):
+    path = tmp_path / "words.vec"
+    write_word2vec(path, ["a", "naïve"], torch.tensor([[1.0, -0.5], [1e-8, 2.0]]))
+    assert path.read_text(encoding="utf-8") == "2 2\na 1 -0.5\nnaïve 1e-08 2\n"

@@ -1,0 +1,237 @@
+"""Cost of a training step against the size of the vocabulary: heads x V x ways of updating, and the floor.
+
+    python benchmarks/scaling.py --out DIR [--sizes 10000 33000 80000 200000] [--runs floor tied lookup full ...]
+
+Runs: tied, lookup, full (compositional_output), sparse-P, sampled-RHO, and floor: the bare matrix products of a full
+step, forward and backward, and nothing else. Time is that of a training step (forward, backward, clipping, Adam) at the
+paper's Penn Treebank shape, relative to tied at the same V in the same run; every run is a process of its own, so its
+peak memory is its own. The text is random: only speed is measured. Needs WordNet once, for the words; with DIR carried
+along it needs nothing. Runs that are done are not repeated.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import torch
+from common import keep_memory, machine
+from torch import nn
+from vocabularies import vocabulary_of
+
+from fairseq_groc.modules.build import build_embedding, build_head
+from fairseq_groc.modules.chunked_loss import chunked_cross_entropy
+from fairseq_groc.modules.lstm import LSTMEncoder
+from fairseq_groc.modules.softmax_layer import WordMatrices
+from fairseq_groc.modules.updates import SampledUpdates
+
+FILTERS = [32, 32, 64, 128, 256, 512]
+SHAPES = {"ptb": dict(dim=300, hidden=1024, depth=0), "wikitext2": dict(dim=256, hidden=1024, depth=1)}
+STREAMS, BLOCK = 20, 35
+RUNS = ["floor", "tied", "lookup", "full", "sparse-0.1", "sampled-0.1"]
+
+
+class Model(nn.Module):
+    """The language model without fairseq: words, LSTM, and the loss in chunks of the vocabulary."""
+
+    def __init__(self, run: str, size: int, folder: Path, dim: int, hidden: int, depth: int):
+        super().__init__()
+        head = run if run in ("tied", "lookup") else "compositional_output"
+        words = [str(i) for i in range(size)] if head != "compositional_output" else []
+        vocabulary = vocabulary_of(size, range(1, 7), folder) if head == "compositional_output" else None
+        embedding = build_embedding(head, words, dim, 16, FILTERS, 1)
+        output = build_head(head, words, dim, depth, "relu", 0.2, "identity")
+        self.words = WordMatrices(embedding, output, vocabulary, torch.arange(size) < 2)
+        self.encoder = LSTMEncoder(dim, hidden, 2, 0.65, 0.4, 0.0)
+        kind, _, value = run.partition("-")
+        if kind == "sparse":
+            self.words.full_probability = float(value)
+        if kind == "sampled":
+            self.words.sampled = SampledUpdates(float(value), 100, 1)
+        for parameter in self.encoder.parameters():
+            parameter.data.uniform_(-0.05, 0.05)
+
+    def forward(self, source, target, state):
+        inputs, outputs, bias = self.words()
+        h, state = self.encoder(nn.functional.embedding(source, inputs), state)
+        losses = chunked_cross_entropy(h.flatten(0, 1), outputs, bias, target.flatten(), 1)
+        return losses.sum(), [(a.detach(), b.detach()) for a, b in state]
+
+
+def synchronise() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def timed(function, repeats: int):
+    """Return the seconds of each call."""
+    seconds = []
+    for number in range(repeats):
+        synchronise()
+        begin = time.perf_counter()
+        function(number)
+        synchronise()
+        seconds.append(time.perf_counter() - begin)
+    return seconds
+
+
+def training(run: str, size: int, folder: Path, shape: dict, steps: int) -> dict:
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(1)
+    model = Model(run, size, folder, **shape).to(device).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    state = None
+
+    def step(number: int) -> None:
+        nonlocal state
+        # words as frequent as in text: Zipf's law
+        tokens = (torch.rand(BLOCK + 1, STREAMS).mul(torch.tensor(float(size)).log()).exp().long() + 3).clamp(max=size - 1)
+        tokens = tokens.to(device)
+        model.words.begin_step(number, tokens.unique())
+        optimizer.zero_grad()
+        loss, state = model(tokens[:-1], tokens[1:], state)
+        loss.div(STREAMS * BLOCK).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        if model.words.is_frozen():
+            for parameter in model.words.parameters():
+                parameter.grad = None
+        optimizer.step()
+
+    seconds = timed(step, steps + 2)[2:]
+    result = summary(seconds)
+    if run in ("tied", "lookup", "full"):
+        result["scoring_tokens_per_second"] = scoring(model.eval(), size, device)
+    return {**result, "parameters": sum(p.numel() for p in model.parameters()), "peak_gib": peak()}
+
+
+@torch.no_grad()
+def scoring(model: Model, size: int, device: str) -> float:
+    state, tokens = None, torch.randint(3, size, (BLOCK, STREAMS), device=device)
+
+    def step(number: int) -> None:
+        nonlocal state
+        _, state = model(tokens, tokens, state)
+
+    return STREAMS * BLOCK / statistics.median(timed(step, 12)[2:])
+
+
+def floor(size: int, folder: Path, shape: dict, steps: int) -> dict:
+    """Time the bare products of a full step: (m, k) by (k, n), and its two gradients."""
+    vocabulary = vocabulary_of(size, range(1, 7), folder)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    products = []
+    for m, k, n, times in shapes_of_products(vocabulary, **shape):
+        a, b, c = (torch.randn(*s, device=device) for s in ((m, k), (k, n), (m, n)))
+        products.append((a, b, c, times))
+
+    def step(number: int) -> None:
+        for a, b, c, times in products:
+            for _ in range(times):
+                torch.mm(a, b)
+                torch.mm(c, b.t())
+                torch.mm(a.t(), c)
+
+    return {**summary(timed(step, steps + 1)[1:]), "peak_gib": peak()}
+
+
+def shapes_of_products(vocabulary, dim: int, hidden: int, depth: int):
+    """Return (m, k, n, how often) for every product of a full step."""
+    forms, words, features, tokens = vocabulary.num_forms, vocabulary.num_words, sum(FILTERS), STREAMS * BLOCK
+    convolutions = [(len(vocabulary.ngrams(w)), 16 * w, count, 1) for w, count in enumerate(FILTERS, start=1)]
+    encoder = [(forms, features, 2 * features, 1), (forms, features, dim, 1), (words, 3 * dim, dim, 1)]
+    head = [(words, dim, dim, depth)] if depth else []
+    lstm = [(tokens, dim, 4 * hidden, 1), (STREAMS, hidden, 4 * hidden, BLOCK)]
+    lstm += [(tokens, hidden, 4 * dim, 1), (STREAMS, dim, 4 * dim, BLOCK)]
+    return convolutions + encoder + head + lstm + [(tokens, dim, words, 1)]
+
+
+def summary(seconds) -> dict:
+    return {"ms": 1000 * statistics.median(seconds), "min": 1000 * min(seconds), "max": 1000 * max(seconds)}
+
+
+def peak() -> float:
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() / 2**30
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def child(args) -> None:
+    shape = SHAPES[args.shape]
+    run, size = args.runs[0], args.sizes[0]
+    measure = floor(size, args.out, shape, args.steps) if run == "floor" else training(run, size, args.out, shape, args.steps)
+    print("RESULT " + json.dumps(measure))
+
+
+def measured(args, run: str, size: int) -> dict:
+    """Measure in a process of its own."""
+    options = ["--out", args.out, "--runs", run, "--sizes", size, "--shape", args.shape, "--steps", args.steps, "--child"]
+    done = subprocess.run([sys.executable, __file__, *map(str, options)], stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.split("RESULT ")[1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 33_000, 80_000, 200_000])
+    parser.add_argument("--runs", nargs="+", default=RUNS)
+    parser.add_argument("--shape", choices=SHAPES, default="ptb")
+    parser.add_argument("--steps", type=int, default=7)
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    keep_memory()
+    if args.child:
+        return child(args)
+    args.out.mkdir(parents=True, exist_ok=True)
+    results = args.out / f"scaling-{args.shape}.json"
+    saved = json.loads(results.read_text()) if results.exists() else {"machine": machine(), "runs": {}}
+    for size in args.sizes:
+        for run in args.runs:
+            key = f"{run} {size}"
+            if key not in saved["runs"]:
+                print(f"{run} at V = {size:,}", file=sys.stderr, flush=True)
+                saved["runs"][key] = measured(args, run, size)
+                results.write_text(json.dumps(saved, indent=1) + "\n")
+    print(table(saved, args))
+    draw(saved, args, results.with_suffix(".png"))
+
+
+def table(saved: dict, args) -> str:
+    lines = [f"{args.shape} shape, {saved['machine']}; ms: median (min to max) of {args.steps} steps"]
+    lines.append(
+        f"{'V':>8} {'run':<13}{'ms':>8}{'min':>8}{'max':>8}{'x tied':>8}{'x floor':>9}{'peak GiB':>10}{'scored tokens/s':>17}"
+    )
+    for size in args.sizes:
+        runs = {run: saved["runs"][f"{run} {size}"] for run in args.runs}
+        for run, r in runs.items():
+            relative = [r["ms"] / runs[other]["ms"] if other in runs else float("nan") for other in ("tied", "floor")]
+            speed = f"{r['scoring_tokens_per_second']:,.0f}" if "scoring_tokens_per_second" in r else ""
+            numbers = f"{r['ms']:>8,.0f}{r['min']:>8,.0f}{r['max']:>8,.0f}{relative[0]:>8.2f}{relative[1]:>9.2f}"
+            lines.append(f"{size:>8,} {run:<13}{numbers}{r['peak_gib']:>10.1f}{speed:>17}")
+    return "\n".join(lines)
+
+
+def draw(saved: dict, args, path: Path) -> None:
+    """Save time and memory against V."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(1, 2, figsize=(10, 4))
+    for axis, key, label in zip(panels, ("ms", "peak_gib"), ("ms a training step", "peak memory, GiB")):
+        for run in args.runs:
+            values = [saved["runs"][f"{run} {size}"][key] for size in args.sizes]
+            axis.plot(args.sizes, values, marker="o", markersize=4, label=run)
+        axis.set(xlabel="words in the vocabulary", ylabel=label, xscale="log", yscale="log" if key == "ms" else "linear")
+    panels[0].legend()
+    figure.suptitle(f"Cost of a training step, {args.shape} shape: {saved['machine']}")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+
+
+if __name__ == "__main__":
+    main()

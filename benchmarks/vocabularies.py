@@ -1,0 +1,37 @@
+"""Lexicon tables of large vocabularies, made from WordNet alone, for measuring speed: no text is needed."""
+
+from pathlib import Path
+
+from fairseq_groc.lexicon import WordNetLexicon, find_wordnet
+from fairseq_groc.lexicon.tables import build_tables, load_tables, save_tables
+from fairseq_groc.modules.vocabulary import Vocabulary
+
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
+SUFFIXES = ("", "s", "ed", "ing", "ly", "ness")
+
+
+def words_of(size: int):
+    """Return *size* dictionary entries: WordNet's single words, then these with common endings."""
+    names = sorted({name for name in WordNetLexicon(find_wordnet()).names() if "_" not in name})
+    words = list(SPECIAL)
+    for suffix in SUFFIXES:
+        words += [name + suffix for name in names]
+    words = list(dict.fromkeys(words))
+    if len(words) < size:
+        raise SystemExit(f"only {len(words):,} words can be made, {size:,} are wanted")
+    return words[:size]
+
+
+def vocabulary_of(size: int, widths, folder: Path) -> Vocabulary:
+    """Return the vocabulary of that size; its tables are kept in *folder*."""
+    place = folder / f"tables-{size}"
+    list_of_words = place / "words.txt"
+    if not list_of_words.exists():
+        words = words_of(size)
+        place.mkdir(parents=True, exist_ok=True)
+        save_tables(place, build_tables(words, WordNetLexicon(find_wordnet()), lambda index: index >= 4), words)
+        list_of_words.write_text("\n".join(words), encoding="utf-8")
+    words = list_of_words.read_text(encoding="utf-8").split("\n")
+    tables = load_tables(place, words)
+    relations = tables.relations, tables.relation_offsets
+    return Vocabulary(tables.forms(), relations, (tables.definitions, tables.definition_offsets), widths)

@@ -1,0 +1,67 @@
+"""Matrices of a vocabulary on disk, so that it need not be encoded again, and as word2vec text for other tools."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_groc.errors import OptionError
+
+FORMAT = 1
+
+
+def fingerprint(module: nn.Module) -> str:
+    """Return a digest of all parameters and buffers of a module, vocabulary tables included."""
+    digest = hashlib.sha256(repr(module).encode())
+    for kind in (module.named_parameters(), module.named_buffers()):
+        for name, tensor in sorted(kind):
+            digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+            digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def save_matrices(path: Path, matrices: Tuple[Tensor, ...], digest: str) -> None:
+    """Write the matrices; the file appears whole or not at all.
+
+    Raises:
+        OptionError: the file exists and is something else.
+    """
+    path = Path(path)
+    if path.exists() and _read(path) is None:
+        raise OptionError(f"{path} exists and holds no embeddings: give --export-embeddings another name, or remove it")
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        torch.save({"format": FORMAT, "fingerprint": digest, "matrices": [m.cpu() for m in matrices]}, scratch)
+        os.replace(scratch, path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def load_matrices(path: Path, digest: str, device: torch.device) -> Optional[Tuple[Tensor, ...]]:
+    """Return the saved matrices, or None if there are none, or those of another model or vocabulary."""
+    saved = _read(Path(path))
+    if saved is None or saved["fingerprint"] != digest:
+        return None
+    return tuple(matrix.to(device) for matrix in saved["matrices"])
+
+
+def _read(path: Path) -> Optional[dict]:
+    try:
+        saved = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception:  # whatever torch.load makes of a file that is not its own
+        return None
+    ours = isinstance(saved, dict) and saved.get("format") == FORMAT and "fingerprint" in saved and "matrices" in saved
+    return saved if ours else None
+
+
+def write_word2vec(path: Path, words: Sequence[str], embeddings: Tensor) -> None:
+    """Write word2vec's text format: a line with V and d, then a word and its d numbers a line."""
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(f"{len(words)} {embeddings.size(1)}\n")
+        for word, row in zip(words, embeddings.tolist()):
+            file.write(f"{word} {' '.join(f'{value:.6g}' for value in row)}\n")

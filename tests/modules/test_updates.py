@@ -1,0 +1,124 @@
+"""Sparse and sampled updates: what is exact, what is expected, and when."""
+
+import itertools
+
+import pytest
+import torch
+
+from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
+from fairseq_groc.modules.heads import CompositionalOutput
+from fairseq_groc.modules.softmax_layer import WordMatrices
+from fairseq_groc.modules.updates import SampledUpdates, Step, is_frozen
+
+pytestmark = pytest.mark.usefixtures("encoder_path")
+WORDS = ["cat", "dog", "lion", "swim"]
+FILTERS = [(1, 2), (3, 4)]
+
+
+@pytest.fixture
+def vocabulary(vocabulary_of):
+    return vocabulary_of(WORDS, [1, 3])
+
+
+@pytest.fixture
+def embedding():
+    torch.manual_seed(5)
+    return CompositionalEmbedding(SurfaceEncoder(4, 3, FILTERS, 1), 4).double()
+
+
+def gradients(output, weights, module):
+    module.zero_grad()
+    (output * weights).sum().backward()
+    return [parameter.grad.clone() for parameter in module.parameters()]
+
+
+def test_chunks_of_forms_equal_all_at_once(embedding, vocabulary):
+    weights = torch.randn(vocabulary.num_words, 4, dtype=torch.double)
+    whole = embedding(vocabulary)
+    expected = gradients(whole, weights, embedding)
+    for chunk in (1, 3, vocabulary.num_forms - 1):
+        embedding.surface.chunk = chunk
+        pieces = embedding(vocabulary)
+        torch.testing.assert_close(pieces, whole, rtol=0, atol=1e-13)
+        for a, b in zip(gradients(pieces, weights, embedding), expected):
+            torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-12)
+
+
+def test_a_fresh_sample_gives_the_embeddings_of_a_full_update(embedding, vocabulary):
+    sampled = SampledUpdates(0.3, 10, seed=1)
+    rows = sampled.embed(embedding, vocabulary, Step(0, torch.tensor([4, 2])))
+    torch.testing.assert_close(rows, embedding(vocabulary), rtol=0, atol=1e-13)
+
+
+def test_the_expected_gradient_is_that_of_a_full_update(embedding, vocabulary):
+    fraction, batch = 0.3, torch.tensor([2, 4, 5])
+    weights = torch.randn(vocabulary.num_words, 4, dtype=torch.double)
+    full = gradients(embedding(vocabulary), weights, embedding)
+    certain = set(batch.tolist())
+    free = [form for form in range(vocabulary.num_forms) if form not in certain]
+    if len(free) > 6:  # the others are always computed, and all 2^6 draws of six are summed
+        fixed, free = free[6:], free[:6]
+    else:
+        fixed = []
+    expected = [torch.zeros_like(g) for g in full]
+    for draw in itertools.product([False, True], repeat=len(free)):
+        mask = torch.zeros(vocabulary.num_forms, dtype=torch.bool)
+        mask[[form for form, drawn in zip(free, draw) if drawn]] = True
+        chance = fraction ** sum(draw) * (1 - fraction) ** (len(draw) - sum(draw))
+        step = Step(0, torch.tensor(sorted(certain | set(fixed))))
+        rows = SampledUpdates(fraction, 10, seed=1).embed_drawn(embedding, vocabulary, step, mask)
+        for total, gradient in zip(expected, gradients(rows, weights, embedding)):
+            total += chance * gradient
+    for a, b in zip(expected, full):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-10)
+
+
+def test_rows_are_stale_until_they_are_drawn_or_refreshed(embedding, vocabulary):
+    sampled, batch = SampledUpdates(0.5, 3, seed=1), torch.tensor([4])
+    nothing = torch.zeros(vocabulary.num_forms, dtype=torch.bool)
+    before = sampled.embed_drawn(embedding, vocabulary, Step(0, batch), nothing).detach().clone()
+    with torch.no_grad():
+        embedding.surface.projection.weight.mul_(2)
+    stale = sampled.embed_drawn(embedding, vocabulary, Step(1, batch), nothing).detach().clone()
+    assert not torch.equal(stale[4], before[4])
+    others = [word for word in range(vocabulary.num_words) if word != 4]
+    assert torch.equal(stale[others], before[others])
+    fresh = sampled.embed_drawn(embedding, vocabulary, Step(3, batch), nothing)
+    torch.testing.assert_close(fresh, embedding(vocabulary), rtol=0, atol=1e-13)
+
+
+def matrices_of(embedding, vocabulary, probability):
+    head = CompositionalOutput(4, 1, "relu", 0.0, "identity").double()
+    matrices = WordMatrices(embedding, head, vocabulary, torch.zeros(vocabulary.num_words, dtype=torch.bool)).train()
+    matrices.full_probability, matrices.seed = probability, 3
+    return matrices
+
+
+def test_frozen_steps_have_zero_gradients_and_current_values(embedding, vocabulary):
+    matrices = matrices_of(embedding, vocabulary, 0.5)
+    number = next(n for n in range(50) if is_frozen(0.5, 3, n))
+    matrices.begin_step(number, torch.tensor([4]))
+    frozen = matrices()
+    torch.testing.assert_close(frozen[1], matrices.head(embedding(vocabulary))[0], rtol=0, atol=1e-13)
+    (frozen[0].sum() + frozen[1].sum() + frozen[2].sum()).backward()
+    assert all(parameter.grad is not None and not parameter.grad.any() for parameter in matrices.parameters())
+    assert matrices.training and embedding.training
+
+
+def test_the_choice_depends_on_seed_and_update_alone():
+    choices = [is_frozen(0.3, 7, n) for n in range(4000)]
+    torch.manual_seed(99)
+    assert choices == [is_frozen(0.3, 7, n) for n in range(4000)] != [is_frozen(0.3, 8, n) for n in range(4000)]
+    assert abs(sum(choices) / 4000 - 0.7) < 0.03  # four standard deviations
+    assert not any(is_frozen(1.0, 7, n) for n in range(100))
+
+
+def test_evaluation_is_never_sampled_nor_stale(embedding, vocabulary):
+    matrices = matrices_of(embedding, vocabulary, 1.0)
+    matrices.sampled = SampledUpdates(0.3, 100, seed=1)
+    matrices.begin_step(0, torch.tensor([4]))
+    matrices()
+    with torch.no_grad():
+        embedding.surface.projection.weight.mul_(2)
+        rows = matrices.eval()()[0]
+        assert torch.equal(rows, embedding(vocabulary))
