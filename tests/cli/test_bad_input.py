@@ -75,7 +75,7 @@ def test_data_that_does_not_fit(commands, corpus, tmp_path):
     (data / "binarised.json").unlink()  # as fairseq-preprocess leaves it
     assert "made for another dictionary" in train_fails(commands, data, tmp_path)
     (data / "dict.txt").write_text("\n".join(words[:5]) + "\n")
-    output = train_fails(commands, data, tmp_path, "--output-head", "tied")
+    output = train_fails(commands, data, tmp_path, "--output-head", "tied", "--valid-subset", "valid,valid1")
     assert "words beyond the" in output and "binarised with another dictionary" in output
     (data / "dict.txt").write_text("\n".join(words + words[:1]) + "\n")
     assert "Duplicate word found" in train_fails(commands, data, tmp_path)
