@@ -32,7 +32,7 @@ class ChunkedCrossEntropyCriterion(CrossEntropyCriterion):
 
     def forward(self, model, sample, reduce=True):
         """Return the loss (base e), the sample size and what to log, as ``cross_entropy`` does."""
-        decoder = getattr(model, "module", model).decoder
+        decoder = getattr(model, "decoder", model)  # fairseq's wrappers of several workers pass it on
         if not hasattr(decoder, "adapted_losses"):
             raise OptionError(f"--criterion chunked_cross_entropy needs --arch groc_lstm_lm, not {type(decoder).__name__}")
         features, extra = model(**sample["net_input"], features_only=True)

@@ -96,7 +96,7 @@ def test_sparse_updates_are_the_same_on_every_worker(commands, corpus, tmp_path)
         "--disable-validation",
     ]
     commands.train(corpus / "data", tmp_path / "one", *options, "--batch-size", "4")
-    two_workers(corpus / "data", tmp_path / "two", *options, "--batch-size", "2", "--ddp-backend", "pytorch_ddp")
+    two_workers(corpus / "data", tmp_path / "two", *options, "--batch-size", "2")
     single, double = weights(tmp_path / "one"), weights(tmp_path / "two")
     assert max((single[name] - double[name]).abs().max() for name in single if name != SHIFT) <= 1e-6
 

@@ -122,3 +122,24 @@ def test_evaluation_is_never_sampled_nor_stale(embedding, vocabulary):
         embedding.surface.projection.weight.mul_(2)
         rows = matrices.eval()()[0]
         assert torch.equal(rows, embedding(vocabulary))
+
+
+@pytest.fixture
+def process_group(tmp_path):
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_data_parallel_training_sees_every_gradient(embedding, vocabulary, process_group, sampled):
+    matrices = matrices_of(embedding, vocabulary, 1.0 if sampled else 0.5)
+    matrices.sampled = SampledUpdates(0.3, 100, seed=1) if sampled else None
+    parallel = torch.nn.parallel.DistributedDataParallel(matrices)  # as fairseq: unused parameters are an error
+    kinds = set()
+    for number in range(12):
+        matrices.begin_step(number, torch.tensor([4]))
+        kinds.add(matrices.is_frozen())
+        inputs, outputs, bias = parallel()
+        (inputs.sum() + outputs.sum() + bias.sum()).backward()
+    assert kinds == ({False} if sampled else {False, True})
