@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from common import PLUGIN, fairseq_train, parameters
+from common import PLUGIN, fairseq_train, keep_memory, machine, parameters
 from torch import nn
 
 STREAMS, BLOCK, DIM, HIDDEN = 20, 35, 300, 1024
@@ -78,7 +78,10 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--updates", type=int, default=8)
+    parser.add_argument("--default-memory", action="store_true", help="let glibc return freed memory at every step")
     args = parser.parse_args()
+    if not args.default_memory:
+        keep_memory()
     vocabulary = sum(1 for _ in open(args.data / "dict.txt")) + 4
     programs = {
         "tied": [*OURS, "--output-head", "tied"],
@@ -95,7 +98,7 @@ def main() -> None:
                 step, sizes[name] = fairseq_step(args.data, options, args.updates, Path(scratch))
                 seconds[name].append(step)
     plain = seconds["plain PyTorch loop"]
-    print(f"V = {vocabulary:,}, {STREAMS} streams x {BLOCK}, {torch.get_num_threads()} threads, torch {torch.__version__}")
+    print(f"V = {vocabulary:,}, {STREAMS} streams x {BLOCK}; {machine()}")
     print(f"{'':<20}{'parameters':>12}{'tokens/s':>10}{'min':>8}{'max':>8}{'x plain loop':>14}")
     for name, values in seconds.items():
         speeds = sorted(STREAMS * BLOCK / s for s in values)
