@@ -36,8 +36,8 @@ SETTINGS = {
     "compositional_output": "--batch-size 32 --highway-layers 0 --char-filters [16,32,48,64,64,32]",
 }
 GRID = {"tied": (0.003, 0.004), "compositional_output": (0.008,)}
-UPDATES = {"tied": 1200, "compositional_output": 450}
-UNIFORM = (0.03, 0.1, 0.2)
+UPDATES = {"tied": 1000, "compositional_output": 450}
+UNIFORM = (0.1, 0.03, 0.2)  # the learning rate is chosen with the first
 # glibc returns large blocks to the system at once, and training asks for them again at every step: keep them instead
 MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 36), "MALLOC_TOP_PAD_": str(1 << 28)}
 WORD_PROBS = re.compile(r"fairseq_cli.eval_lm\W+\d+ (.+\])$", re.MULTILINE)
@@ -113,13 +113,19 @@ def curve(save: Path) -> List[Tuple[int, float]]:
 
 def evaluate(work: Path, head: str, checkpoints: List[Path]) -> dict:
     """Choose learning rate (and, for tied, uniform weight) on validation text; score both tests."""
+    say(f"4/4 scoring with {head}")
+    tried: Dict[Tuple[Path, float], float] = {}
+
+    def best(settings) -> Tuple[Path, float]:
+        for checkpoint, weight in settings:
+            if (checkpoint, weight) not in tried:
+                tried[checkpoint, weight] = value = perplexity(score(work, checkpoint, "valid", weight))
+                print(f"    {checkpoint.name}, uniform weight {weight:g}: validation perplexity {value:,.1f}", flush=True)
+        return min(tried, key=lambda setting: tried[setting])
+
     weights = UNIFORM if head == "tied" else (0.0,)
-    say(f"4/4 scoring with {head}: validation text chooses among {len(checkpoints) * len(weights)} settings")
-    tried = {}
-    for checkpoint, weight in ((c, w) for c in checkpoints for w in weights):
-        tried[checkpoint, weight] = value = perplexity(score(work, checkpoint, "valid", weight))
-        print(f"    {checkpoint.name}, uniform weight {weight:g}: validation perplexity {value:,.1f}", flush=True)
-    checkpoint, weight = min(tried, key=lambda setting: tried[setting])
+    checkpoint, _ = best((c, weights[0]) for c in checkpoints)
+    checkpoint, weight = best((checkpoint, w) for w in weights)
     known = set((work / "text" / "train.txt").read_text(encoding="utf-8").split()) | {"</s>"}
     row = {"head": head, "checkpoint": checkpoint.name, "uniform_weight": weight, "validation": tried[checkpoint, weight]}
     row["parameters"] = int(re.findall(r"num. model params: ([\d,]+)", last_log(work))[0].replace(",", ""))
