@@ -1,24 +1,25 @@
 """GroC against tied on Penn Treebank with the small preset: validation perplexity against updates and against seconds.
 
-    python benchmarks/ptb_curves.py DATA --out DIR [--runs tied groc groc-sampled-0.1 ...] [--updates 660]
+    python benchmarks/ptb_curves.py DATA --out DIR [--runs tied groc groc-sampled-0.1 ...] [--updates 660] [--seconds 300]
 
 DATA is a folder from scripts/preprocess.sh --dataset ptb. Runs: tied, groc, groc-sampled-RHO (sampled updates) and
 groc-sparse-P (the paper's sparse updates); each takes its better learning rate on validation text. Seconds are those of
-training alone, as fairseq logs them. Runs that are done are not repeated: give the same DIR to go on.
+training alone, as fairseq logs them. A run goes on past --updates until it has trained for --seconds, so that all can be
+compared at equal updates and at equal seconds. Runs that are done are not repeated: give the same DIR to go on.
 """
 
 import argparse
 import json
 import re
 from pathlib import Path
-from typing import List
+from typing import List, Tuple
 
-from common import PLUGIN, fairseq_train, parameters
+from common import PLUGIN, fairseq_train, keep_memory, machine, parameters
 
 RATES = (0.002, 0.004)
 OPTIONS = (
     "--arch groc_lstm_lm_small --batch-size 20 --tokens-per-sample 35 --batch-size-valid 20 --optimizer adam "
-    "--clip-norm 0.25 --lr-scheduler fixed --warmup-updates 100 --no-save --log-interval 20"
+    "--clip-norm 0.25 --lr-scheduler fixed --warmup-updates 100 --log-interval 15"
 ).split()
 
 
@@ -34,17 +35,35 @@ def model_options(name: str) -> List[str]:
     return options + flags[kind]
 
 
-def train(data: Path, name: str, rate: float, updates: int, out: Path) -> dict:
+def train(data: Path, name: str, rate: float, args) -> dict:
     """Train one model; return its validation curve as (updates, seconds of training, perplexity)."""
-    log = out / f"{name}-lr{rate:g}-{updates}.log"
-    options = [*PLUGIN, *OPTIONS, *model_options(name), "--lr", rate, "--max-update", updates]
-    options += ["--validate-interval-updates", max(updates // 4, 1), "--save-dir", out]
-    done = log.exists() and "done training" in log.read_text()
-    output = log.read_text() if done else fairseq_train(data, options, log)
+    curve: List[Tuple[int, float, float]] = []
+    updates, output = args.updates, ""
+    while not curve or (curve[-1][1] < args.seconds and updates > curve[-1][0]):
+        output = trained(data, name, rate, updates, args)
+        curve = curve_of(output)
+        n, seconds, _ = curve[-1]
+        updates = max(n, int(n * args.seconds / seconds / args.interval + 1) * args.interval)
+    return {"run": name, "lr": rate, "parameters": parameters(output), "curve": curve}
+
+
+def trained(data: Path, name: str, rate: float, updates: int, args) -> str:
+    """Train from where the last call stopped up to *updates*; return the output of all calls."""
+    save = args.out / f"{name}-lr{rate:g}"
+    save.mkdir(parents=True, exist_ok=True)
+    log = save / f"{updates}.log"
+    options = [*PLUGIN, *OPTIONS, *model_options(name), "--lr", rate, "--max-update", updates, "--save-dir", save]
+    options += ["--validate-interval-updates", args.interval, "--no-epoch-checkpoints"]
+    if not (log.exists() and "done training" in log.read_text()):
+        fairseq_train(data, options, log)
+    return "".join(path.read_text() for path in sorted(save.glob("*.log"), key=lambda path: int(path.stem)))
+
+
+def curve_of(output: str) -> List[Tuple[int, float, float]]:
     inner = re.findall(r"train_inner \|.* num_updates=(\d+),.* train_wall=([\d.]+)", output)
     valid = re.findall(r"\| valid \| .* ppl ([\d.]+) .*num_updates (\d+)", output)
     curve = {int(n): (int(n), sum(float(s) for at, s in inner if int(at) <= int(n)), float(ppl)) for ppl, n in valid}
-    return {"run": name, "lr": rate, "parameters": parameters(output), "curve": sorted(curve.values())}
+    return sorted(curve.values())
 
 
 def main() -> None:
@@ -53,23 +72,31 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--runs", nargs="+", default=["tied", "groc"])
     parser.add_argument("--updates", type=int, default=660)
-    parser.add_argument("--tied-updates", type=int, help="more for tied, to compare at equal seconds (default: --updates)")
+    parser.add_argument("--seconds", type=float, default=0, help="train at least so long")
+    parser.add_argument("--interval", type=int, default=165, help="updates between validations")
     args = parser.parse_args()
+    keep_memory()
     best = []
     for name in args.runs:
-        updates = (args.tied_updates or args.updates) if name == "tied" else args.updates
-        tried = [train(args.data, name, rate, updates, args.out) for rate in RATES]
+        tried = [train(args.data, name, rate, args) for rate in RATES]
         for run in tried:
             points = "  ".join(f"{n}: {ppl:,.0f} ({s:.0f} s)" for n, s, ppl in run["curve"])
             print(f"{name:<18} lr {run['lr']:g}  {points}", flush=True)
         best.append(min(tried, key=lambda run: run["curve"][-1][2]))
-    print(f"\n{'best of each':<18}{'lr':>7}{'parameters':>12}{'updates':>9}{'seconds':>9}{'ms/update':>11}{'valid ppl':>11}")
+    print(f"\n{machine()}\n{'best of each':<18}{'lr':>7}{'parameters':>12}{'ms/update':>11}", end="")
+    print(f"{f'{args.updates} updates':>14}" + (f"{f'{args.seconds:g} s':>10}" if args.seconds else ""))
     for run in best:
-        n, seconds, ppl = run["curve"][-1]
-        ms = 1000 * seconds / n
-        print(f"{run['run']:<18}{run['lr']:>7g}{run['parameters']:>12,}{n:>9,}{seconds:>9,.0f}{ms:>11,.0f}{ppl:>11,.1f}")
-    (args.out / "ptb_curves.json").write_text(json.dumps(best, indent=1) + "\n")
+        n, seconds, _ = run["curve"][-1]
+        at_updates = next(ppl for n, _, ppl in run["curve"] if n >= args.updates)
+        line = f"{run['run']:<18}{run['lr']:>7g}{run['parameters']:>12,}{1000 * seconds / n:>11,.0f}{at_updates:>14,.1f}"
+        print(line + (f"{at_seconds(run['curve'], args.seconds):>10,.1f}" if args.seconds else ""))
+    (args.out / "ptb_curves.json").write_text(json.dumps({"machine": machine(), "runs": best}, indent=1) + "\n")
     draw(best, args.out / "ptb_curves.png")
+
+
+def at_seconds(curve, seconds: float) -> float:
+    """Return the last perplexity measured within so many seconds of training."""
+    return [ppl for _, s, ppl in curve if s <= seconds or (s, ppl) == curve[0][1:]][-1]
 
 
 def draw(runs, path: Path) -> None:
