@@ -11,8 +11,9 @@ setup(
     long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="MIT",
-    packages=find_packages(include=["fairseq_groc", "fairseq_groc.*"]),
-    package_data={"fairseq_groc": ["py.typed"]},
+    packages=[*find_packages(include=["fairseq_groc", "fairseq_groc.*"]), "fairseq_groc.scripts"],
+    package_dir={"fairseq_groc.scripts": "scripts"},  # python -m fairseq_groc preprocess finds it there
+    package_data={"fairseq_groc": ["py.typed"], "fairseq_groc.scripts": ["preprocess.sh"]},
     python_requires=">=3.9",
     install_requires=[
         "torch>=2.6",  # fairseq's checkpoints load safely (weights only) from here on

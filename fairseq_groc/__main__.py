@@ -4,11 +4,12 @@ import argparse
 import logging
 import sys
 
-from fairseq_groc.cli import config, explain, export, prepare, score, tables, user_dir
+from fairseq_groc.cli import config, explain, export, prepare, preprocess, score, tables, user_dir
 from fairseq_groc.errors import GrocError
 
 COMMANDS = {
     "user-dir": user_dir,
+    "preprocess": preprocess,
     "prepare": prepare,
     "tables": tables,
     "explain": explain,
@@ -23,7 +24,8 @@ def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m fairseq_groc", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for name, module in COMMANDS.items():
-        module.add_arguments(commands.add_parser(name, help=str(module.__doc__).splitlines()[0]))
+        own_help = module is not preprocess  # the script prints its own
+        module.add_arguments(commands.add_parser(name, help=str(module.__doc__).splitlines()[0], add_help=own_help))
     args = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:

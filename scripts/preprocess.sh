@@ -54,7 +54,7 @@ trap 'rm -rf "$scratch"' EXIT
 
 fetch() { # URL FILE
   echo "downloading $1" >&2
-  curl -fsSL --connect-timeout 20 "$1" -o "$2" || die "cannot download $1. Put train.txt, valid.txt and test.txt in a folder and give --from FOLDER."
+  curl -fsSL --connect-timeout 20 --user-agent Mozilla/5.0 "$1" -o "$2" || die "cannot download $1. Put train.txt, valid.txt and test.txt in a folder and give --from FOLDER."
 }
 download() { # into $scratch/raw
   mkdir -p "$scratch/raw"
@@ -64,7 +64,7 @@ download() { # into $scratch/raw
       tar -xzf "$scratch/ptb.tgz" -C "$scratch"
       for split in train valid test; do find "$scratch" -name "ptb.$split.txt" -exec mv {} "$scratch/raw/$split.txt" \; ; done ;;
     wikitext-2)
-      fetch https://s3.amazonaws.com/research.metamind.io/wikitext/wikitext-2-v1.zip "$scratch/wiki.zip"
+      fetch https://wikitext.smerity.com/wikitext-2-v1.zip "$scratch/wiki.zip"
       "$python" -m zipfile -e "$scratch/wiki.zip" "$scratch"
       for split in train valid test; do mv "$scratch/wikitext-2/wiki.$split.tokens" "$scratch/raw/$split.txt"; done ;;
   esac
@@ -85,19 +85,17 @@ add() { # split file
 [ -z "$train" ] || add train "$train"
 i=0; for f in ${valid[@]+"${valid[@]}"}; do n=$((i)); [ $i -gt 0 ] || n=; add "valid$n" "$f"; i=$((i + 1)); done
 i=0; for f in ${test[@]+"${test[@]}"}; do n=$((i)); [ $i -gt 0 ] || n=; add "test$n" "$f"; i=$((i + 1)); done
-# checked and tokenised first, so that nothing is written for bad input
-"$python" -m fairseq_groc prepare text "${raw[@]}" ${text_options[@]+"${text_options[@]}"}
-
-dictionary=$scratch/dict.txt
+dictionary=$scratch/dict.txt words=()
 if [ -n "$vocabulary" ]; then
   [ -f "$vocabulary" ] || die "--vocabulary $vocabulary: no such file"
   cp "$vocabulary" "$dictionary"
 elif [ -n "$vocabulary_from" ]; then
-  added=(); for s in "${splits[@]}"; do added+=("$scratch/$s"); done
-  "$python" -m fairseq_groc prepare vocabulary "$dictionary" --vocabulary-from "$vocabulary_from" --add "${added[@]}" ${extra[@]+"${extra[@]}"}
+  words=(--dictionary "$dictionary" --vocabulary-from "$vocabulary_from" --add ${extra[@]+"${extra[@]}"})
 else
-  "$python" -m fairseq_groc prepare vocabulary "$dictionary" --train "$scratch/train" --threshold "$threshold" --add ${extra[@]+"${extra[@]}"}
+  words=(--dictionary "$dictionary" --train "$scratch/train" --threshold "$threshold" --add ${extra[@]+"${extra[@]}"})
 fi
+# all texts are checked and tokenised first, so that nothing is written for bad input
+"$python" -m fairseq_groc prepare text "${raw[@]}" ${text_options[@]+"${text_options[@]}"} ${words[@]+"${words[@]}"}
 
 list() { local out=; for s in "${splits[@]}"; do case $s in "$1"*) out=$out,$scratch/$s ;; esac; done; echo "${out#,}"; }
 prefixes=()
@@ -106,9 +104,8 @@ prefixes=()
 [ -z "$(list test)" ] || prefixes+=(--testpref "$(list test)")
 made=$scratch/made # all of it, before anything in $dest changes
 "$(dirname "$(command -v "$python")")/fairseq-preprocess" --only-source --srcdict "$dictionary" "${prefixes[@]}" --destdir "$made" --workers "$workers" >&2
-"$python" -m fairseq_groc tables "$made" ${lexicon[@]+"${lexicon[@]}"}
 known=(); [ -z "$vocabulary_from" ] || known=(--known "$vocabulary_from")
-"$python" -m fairseq_groc prepare report "$made" ${known[@]+"${known[@]}"} --texts "${files[@]}"
+"$python" -m fairseq_groc prepare tables "$made" ${lexicon[@]+"${lexicon[@]}"} ${known[@]+"${known[@]}"} --texts "${files[@]}"
 
 mkdir -p "$dest"
 for old in "$dest"/{train,valid*,test*}.{bin,idx} "$dest/lexicon-tables"; do rm -rf "$old"; done # those of another dictionary must not stay

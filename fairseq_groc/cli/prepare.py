@@ -7,31 +7,33 @@ from typing import Iterable, Iterator, List
 
 from fairseq.data import Dictionary
 
+from fairseq_groc.cli.tables import add_lexicon_arguments, make_tables
+from fairseq_groc.data.fingerprint import note_dictionary
 from fairseq_groc.errors import DataError
+from fairseq_groc.modules.heads import is_filler
 
 RESERVED = ("<s>", "<pad>", "</s>")
 
 
 def add_arguments(parser) -> None:
     steps = parser.add_subparsers(dest="step", required=True)
-    text = steps.add_parser("text", help="check raw files, tokenise and lower-case them if asked")
+    text = steps.add_parser("text", help="check raw files, tokenise and lower-case them if asked, write dict.txt")
     text.add_argument("files", nargs="+", metavar="TARGET=SOURCE")
     text.add_argument("--tokenize", metavar="LANG", help="with sacremoses, for this language")
     text.add_argument("--lower", action="store_true")
-    vocabulary = steps.add_parser("vocabulary", help="write dict.txt")
-    vocabulary.add_argument("target")
-    vocabulary.add_argument("--train", help="count this text")
-    vocabulary.add_argument("--threshold", type=int, default=1, help="leave out rarer words")
-    vocabulary.add_argument("--vocabulary-from", help="begin with the dictionary of this data folder")
-    vocabulary.add_argument("--add", nargs="*", default=[], help="append the words of these texts")
-    report = steps.add_parser("report", help="print the counts of a data folder, and note its dictionary")
-    report.add_argument("data")
-    report.add_argument("--texts", nargs="*", default=[], metavar="SPLIT=FILE")
-    report.add_argument("--known", help="data folder whose training split decides which words are new")
+    text.add_argument("--dictionary", metavar="FILE", help="write this dict.txt")
+    text.add_argument("--train", metavar="TARGET", help="count the words of this text for it")
+    text.add_argument("--threshold", type=int, default=1, help="leave out rarer words")
+    text.add_argument("--vocabulary-from", help="begin it with the dictionary of this data folder, then all TARGETs' words")
+    text.add_argument("--add", nargs="*", default=[], metavar="FILE", help="append the words of these texts to it")
+    tables = steps.add_parser("tables", help="make the tables of freshly binarised data, note its dictionary, print counts")
+    add_lexicon_arguments(tables)
+    tables.add_argument("--texts", nargs="*", default=[], metavar="SPLIT=FILE")
+    tables.add_argument("--known", help="data folder whose training split decides which words are new")
 
 
 def run(args) -> None:
-    {"text": _text, "vocabulary": _vocabulary, "report": _report}[args.step](args)
+    {"text": _text, "tables": _tables}[args.step](args)
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -67,6 +69,8 @@ def _text(args) -> None:
                 line = tokenize(line) if tokenize else line
                 # fairseq splits at blanks of any kind; one kind keeps its line count and ours equal
                 file.write(" ".join((line.lower() if args.lower else line).split()) + "\n")
+    if args.dictionary:
+        _dictionary(args).save(args.dictionary)
 
 
 def _tokenizer(language: str):
@@ -81,19 +85,21 @@ def count_words(path: Path) -> Counter:
     return Counter(word for line in read_lines(path) for word in line.split())
 
 
-def _vocabulary(args) -> None:
+def _dictionary(args) -> Dictionary:
     dictionary = Dictionary()
+    added = list(args.add)
     if args.vocabulary_from:
         source = Path(args.vocabulary_from) / "dict.txt"
         if not source.is_file():
             raise DataError(f"{source} not found: --vocabulary-from wants a folder of binarised data")
         dictionary = Dictionary.load(str(source))
+        added = [pair.split("=", 1)[0] for pair in args.files] + added
     if args.train:
         counts = count_words(args.train).most_common()
         _add(dictionary, ((w, n) for w, n in counts if n >= args.threshold))
-    for path in args.add:
+    for path in added:
         _add(dictionary, count_words(path).most_common())
-    dictionary.save(args.target)
+    return dictionary
 
 
 def _add(dictionary: Dictionary, counts: Iterable) -> None:
@@ -102,15 +108,11 @@ def _add(dictionary: Dictionary, counts: Iterable) -> None:
             dictionary.add_symbol(word, n=count)
 
 
-def _report(args) -> None:
+def _tables(args) -> None:
     """Print sentences, tokens, types, share of new words, and the lexicon's coverage."""
-    from fairseq_groc.cli.tables import is_filler
-    from fairseq_groc.data.fingerprint import note_dictionary
-    from fairseq_groc.lexicon.tables import load_tables
-
+    tables = make_tables(Path(args.data), args.lexicon_path, args.max_relations, args.max_definition)
     dictionary = Dictionary.load(str(Path(args.data) / "dict.txt"))
     note_dictionary(Path(args.data), dictionary.symbols)
-    tables = load_tables(Path(args.data), dictionary.symbols)
     known = set(Dictionary.load(str(Path(args.known) / "dict.txt")).symbols) if args.known else None
     print(f"{'split':<8}{'sentences':>11}{'tokens':>13}{'types':>10}{'not in dict':>13}{'new words':>11}")
     for text in args.texts:

@@ -1,5 +1,7 @@
 """Score the lines of a file with a checkpoint: tab-separated log-probability, tokens, line."""
 
+import logging
+import math
 import sys
 from pathlib import Path
 from typing import Iterator, List, Tuple
@@ -9,6 +11,9 @@ import torch
 from fairseq_groc.cli.prepare import read_lines
 from fairseq_groc.data.streams import Block
 from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.modules.heads import LOG_ZERO
+
+logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser) -> None:
@@ -27,9 +32,16 @@ def run(args) -> None:
     lines = list(read_lines(Path(args.text)))
     texts = [_field(line, args.field, i, args.text) for i, line in enumerate(lines, start=1)]
     hub = load(args.path, args.data, uniform_weight=args.uniform_weight)
+    impossible = 0
     for line, (score, tokens) in zip(lines, score_lines(hub, texts, args.running, args.tokens_per_sample)):
+        impossible += score == -math.inf
         sys.stdout.write(f"{score:.4f}\t{tokens}\t{line}\n")
         sys.stdout.flush()
+    if impossible:
+        logger.warning(
+            f"{impossible:,} of {len(lines):,} lines have words that the model has no row for, and probability 0. "
+            "Give --uniform-weight W to mix in the uniform distribution."
+        )
 
 
 def load(path: str, data: str, **options):
@@ -59,6 +71,8 @@ def _field(line: str, field, number: int, path: str) -> str:
 def score_lines(hub, texts: List[str], running: bool = False, block: int = 512) -> Iterator[Tuple[float, int]]:
     """Yield the log-probability (natural logarithm) and the number of tokens of every line, its ``</s>`` included.
 
+    A line with an impossible word scores -inf.
+
     Args:
         hub: what ``from_pretrained`` returns
         running: carry the state from line to line; otherwise every line begins from the zero state
@@ -76,4 +90,4 @@ def score_lines(hub, texts: List[str], running: bool = False, block: int = 512) 
             lprobs = model.get_normalized_probs(model(source, block=place), log_probs=True)[0]  # (T, V)
             total += lprobs.gather(1, target.unsqueeze(1)).double().sum().item()
             previous, begin = int(target[-1]), place.end
-        yield total, len(tokens)
+        yield (total if total > LOG_ZERO / 2 else -math.inf), len(tokens)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 from pathlib import Path
@@ -30,7 +31,7 @@ class FileLexicon:
         raw = self.path.read_bytes()
         self._digest = hashlib.sha256(raw).hexdigest()[:16]
         self._entries: Dict[str, Tuple[List[str], str, int]] = {}
-        for number, line in enumerate(raw.split(b"\n"), start=1):
+        for number, line in enumerate(raw.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
             if line.strip():
                 self._add(line.rstrip(b"\r"), number, parse)
 
@@ -85,4 +86,5 @@ def _parse_json(line: str) -> Tuple[str, List[str], str]:
         raise ValueError("word and definition must be strings, word not empty")
     if not isinstance(relations, list) or not all(isinstance(r, str) and r for r in relations):
         raise ValueError("relations must be a list of words")
+    "".join([word, definition, *relations]).encode("utf-8")  # half a surrogate pair is no text
     return word, relations, definition

@@ -19,13 +19,12 @@ from fairseq_groc.data.carried import CarriedState
 from fairseq_groc.errors import OptionError
 from fairseq_groc.modules.build import build_embedding, build_head
 from fairseq_groc.modules.dropout import VariationalDropout
-from fairseq_groc.modules.heads import OutputHead, uniform_mixture, uniform_mixture_at
+from fairseq_groc.modules.heads import LOG_ZERO, OutputHead, uniform_mixture, uniform_mixture_at
 from fairseq_groc.modules.lstm import LSTMEncoder, State
 from fairseq_groc.modules.softmax_layer import WordMatrices
 from fairseq_groc.options import OPTIONS_VERSION, PRESETS, SharedHeadConfig, head_settings
 
 logger = logging.getLogger(__name__)
-LOG_ZERO = -1e30  # log-probability of the impossible: fairseq-eval-lm would drop -inf from sum and count
 INIT_RANGE = 0.05  # GroC, appendix B.1
 
 

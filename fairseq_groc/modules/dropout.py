@@ -2,6 +2,8 @@
 
 from torch import Tensor, nn
 
+from fairseq_groc.errors import OptionError
+
 
 class VariationalDropout(nn.Module):
     """Drop whole features: one mask shared along the given dimensions.
@@ -9,10 +11,15 @@ class VariationalDropout(nn.Module):
     Args:
         p: probability of dropping
         shared: dimensions along which the mask is the same, e.g. (0,) for all words of a (V, d) matrix
+
+    Raises:
+        OptionError: p is none, or leaves nothing.
     """
 
     def __init__(self, p: float, shared):
         super().__init__()
+        if not 0 <= p < 1:
+            raise OptionError(f"dropout {p}: expected a number from 0 to below 1")
         self.p = p
         self.shared = tuple(shared)
 

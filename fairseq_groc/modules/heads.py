@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from fairseq_groc.modules.dropout import VariationalDropout
 from fairseq_groc.modules.rows import WordRows
 
+LOG_ZERO = -1e30  # log-probability of the impossible: fairseq-eval-lm would drop -inf from sum and count
 ACTIVATIONS = {
     "identity": nn.Identity,
     "relu": nn.ReLU,

@@ -46,6 +46,7 @@ class WordMatrices(nn.Module):
         self.register_buffer("impossible", impossible, persistent=False)
         self._kept: Optional[Matrices] = None
         self._kept_for: Tuple = ()
+        self._weights = torch.empty(0)  # of the checksums
         self._step: Optional[Step] = None
         self.full_probability, self.seed = 1.0, 1
         self.sampled: Optional[SampledUpdates] = None
@@ -113,14 +114,15 @@ class WordMatrices(nn.Module):
 
     def _state(self) -> Tuple:
         parameters: List[Any] = list(self.embedding.parameters()) + list(self.head.parameters())
-        checksums = torch.stack([_checksum(p) for p in parameters]).tolist()
+        checksums = torch.stack([self._checksum(p) for p in parameters]).tolist()
         versions = [(p.data_ptr(), p._version, p.dtype) for p in parameters]
         unknown = self.head.unknown()
         mask = None if unknown is None else (unknown.data_ptr(), unknown._version)
         return id(self.vocabulary), self.impossible.data_ptr(), mask, tuple(versions), tuple(checksums)
 
-
-def _checksum(parameter: Tensor) -> Tensor:
-    """Return a weighted sum: unlike a norm, it changes when signs or places do."""
-    flat = parameter.detach().flatten().float()
-    return flat @ torch.arange(1, len(flat) + 1, device=flat.device, dtype=torch.float32).cos_()
+    def _checksum(self, parameter: Tensor) -> Tensor:
+        """Return a weighted sum: unlike a norm, it changes when signs or places do."""
+        flat = parameter.detach().flatten().float()
+        if len(self._weights) < len(flat) or self._weights.device != flat.device:
+            self._weights = torch.arange(1, len(flat) + 1, device=flat.device, dtype=torch.float32).cos_()
+        return flat @ self._weights[: len(flat)]

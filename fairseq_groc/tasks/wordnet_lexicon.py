@@ -365,7 +365,8 @@ def _gather(value) -> List[Any]:
 
 
 def _early_stop_function():
-    return getattr(sys.modules.get("fairseq_cli.train"), "should_stop_early", _early_stop)
+    modules = [sys.modules.get(name) for name in ("__main__", "fairseq_cli.train")]  # the first: python -m fairseq_cli.train
+    return next((m.should_stop_early for m in modules if hasattr(m, "should_stop_early")), _early_stop)
 
 
 def _early_stop() -> Dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
+SYSTEM_PATH = os.environ["PATH"]  # where the system's programs are
 PLUGIN = ["--user-dir", str(ROOT / "fairseq_groc"), "--task", "wordnet_lexicon"]
 SMALL = "--arch groc_lstm_lm --decoder-embed-dim 8 --decoder-hidden-size 12 --char-filters [4,4,4]".split()
 TRAINING = "--batch-size 4 --tokens-per-sample 10 --optimizer adam --lr 0.01 --num-workers 0 --log-format simple".split()
@@ -19,7 +20,7 @@ class Commands:
     """Run what a user types; ``ok`` insists on success, ``fails`` on failure, and both return the output."""
 
     def __call__(self, *command, check=None):
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PATH": f"{BIN}:{SYSTEM_PATH}", "PYTHONPATH": str(ROOT)}
         command = [str(part) for part in command]
         done = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, stdin=subprocess.DEVNULL

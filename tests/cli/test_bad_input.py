@@ -40,6 +40,10 @@ def test_preprocess_stops_before_it_writes(commands, corpus, tmp_path):
     assert "unknown option --trian" in commands.fails(script, "--trian", "x")
     assert "without --train" in commands.fails(script, "--test", corpus / "train.txt", "--dest", tmp_path / "dest")
     assert "expected ptb or wikitext-2" in commands.fails(script, "--dataset", "ptp", "--dest", tmp_path / "dest")
+    lexicon = tmp_path / "broken.tsv"
+    lexicon.write_text("cat\tfeline\ta small animal\ndog\n")
+    output = commands.fails(script, "--train", corpus / "train.txt", "--dest", tmp_path / "dest", "--lexicon-path", lexicon)
+    assert "broken.tsv:2: cannot read this line" in output and not (tmp_path / "dest").exists()
 
 
 def test_preprocessing_again_leaves_nothing_old(commands, corpus, tmp_path):
@@ -124,4 +128,8 @@ def test_checkpoints_that_are_broken_or_run_code(commands, corpus, models, tmp_p
     for path in (truncated, harmful, tmp_path / "absent.pt"):
         output = commands.fails("fairseq-eval-lm", corpus / "data", *PLUGIN, "--path", path, "--gen-subset", "valid")
         assert "Evaluated" not in output
+        if path.exists():
+            before, options = path.read_bytes(), ["--output-head", "tied", "--restore-file", path, "--max-update", "50"]
+            assert "done training" not in train_fails(commands, corpus / "data", tmp_path, *options)
+            assert path.read_bytes() == before and not (tmp_path / "save").exists()
     assert not proof.exists()

@@ -1,11 +1,14 @@
 """Installing beside a fairseq of the user's own."""
 
 import os
+import shutil
 import subprocess
 import sys
+import zipfile
 from importlib import metadata
 
-from cli_helpers import ROOT
+import pytest
+from cli_helpers import BIN, ROOT, SMALL, TRAINING, WORDS, write
 from setuptools import find_packages
 
 
@@ -32,3 +35,37 @@ def test_fairseq_is_never_a_requirement():
     required = [line for line in metadata.requires("fairseq_groc") if "extra ==" not in line]
     assert any(line.startswith("torch") for line in required)
     assert not any(line.startswith(("fairseq", "ve-fairseq")) for line in required)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A folder with what a wheel of the package holds, far from the repository."""
+    folder = tmp_path_factory.mktemp("wheel")
+    skipped = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "quickstart-run", "tests", "__pycache__")
+    shutil.copytree(ROOT, folder / "source", ignore=skipped)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*command, "--wheel-dir", folder / "wheels", folder / "source"], check=True)
+    with zipfile.ZipFile(next((folder / "wheels").glob("*.whl"))) as wheel:
+        wheel.extractall(folder / "site")
+    shutil.rmtree(folder / "source")
+    return folder / "site"
+
+
+def test_a_wheel_carries_the_plugin(installed, tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(installed), "PATH": f"{BIN}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+
+    def output(*command):
+        command = [str(part) for part in command]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd=tmp_path)
+        assert done.returncode == 0, done.stdout[-3000:]
+        return done.stdout
+
+    groc = [sys.executable, "-m", "fairseq_groc"]
+    user_dir = output(*groc, "user-dir").splitlines()[-1]
+    assert user_dir == str(installed / "fairseq_groc")
+    assert "usage: preprocess.sh" in output(*groc, "preprocess", "--help")
+    text, data = write(tmp_path / "train.txt", WORDS, 30, 1), tmp_path / "data"
+    assert "dictionary" in output(*groc, "preprocess", "--train", text, "--dest", data, "--lexicon-path", "none")
+    options = ["--user-dir", user_dir, "--task", "wordnet_lexicon", *SMALL, *TRAINING, "--max-update", "2"]
+    trained = output("fairseq-train", data, *options, "--disable-validation", "--save-dir", tmp_path / "save")
+    assert "done training" in trained

@@ -92,10 +92,24 @@ def test_scoring_lines(commands, corpus, models):
     checkpoint = models["compositional_output"]
     hub = GrocLSTMLanguageModel.from_pretrained(str(checkpoint.parent), checkpoint.name, str(corpus / "union"))
     hub.eval()
+    texts = ["the cat sat", "on", "the zebra sat under a tree and ran"]
+    together = [row["positional_scores"] for row in hub.score(texts)]  # one padded batch
+    for text, scores in zip(texts, together):
+        torch.testing.assert_close(scores, hub.score(text)["positional_scores"], rtol=0, atol=1e-5)
     figures = [hub.score(line)["positional_scores"].sum().item() for line in ("the cat sat", "the zebra sat")]
     assert figures == pytest.approx(scored(plain)[0], abs=1e-3)
     assert hub.sample("the zebra", beam=3, max_len_b=5).startswith("the zebra")
     assert hub.sample("the zebra", sampling=True, max_len_b=5).startswith("the zebra")
+
+
+def test_a_line_with_an_impossible_word_scores_minus_infinity(commands, corpus, models):
+    text = corpus / "impossible.txt"
+    text.write_text("the cat sat\nthe zebra sat\n")
+    where = ["--path", models["tied"], "--data", corpus / "union"]
+    output = commands.ok("python", "-m", "fairseq_groc", "score", text, *where)
+    rows = [line.split("\t") for line in output.splitlines() if "\t" in line]
+    assert math.isfinite(float(rows[0][0])) and rows[1][0] == "-inf"
+    assert "1 of 2 lines have words" in output and "--uniform-weight" in output
 
 
 def test_explain(commands, corpus):

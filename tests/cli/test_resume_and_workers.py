@@ -109,6 +109,12 @@ def test_finetuning_takes_the_checkpoints_options_only(commands, corpus, models,
     assert "beginning from zero" not in commands.ok(*everything, *options)
 
 
+def test_fairseqs_own_schedule_and_amp_on_a_cpu(commands, corpus, tmp_path):
+    options = ["--lr-scheduler", "reduce_lr_on_plateau", "--amp", "--patience", "3", "--max-epoch", "2", "--update-freq", "3"]
+    output = commands.train(corpus / "data", tmp_path, *options, "--valid-subset", "valid,valid1")
+    assert "done training" in output and (tmp_path / "checkpoint_best.pt").exists()
+
+
 @pytest.mark.parametrize("precision", ["common.bf16=false", "common.bf16=true"])
 def test_hydra(commands, corpus, tmp_path, precision):
     config = ["--config-dir", "examples/language_model/config", "--config-name", "groc_lstm_lm_small"]

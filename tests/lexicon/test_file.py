@@ -62,6 +62,12 @@ def test_windows_line_ends_change_no_answer(data, lexicon, tmp_path):
     assert all(other.lookup(w, 3, 10) == lexicon.lookup(w, 3, 10) for w in ("cat", "run", "lion", "York", "emoji"))
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_bytes(b"\xef\xbb\xbfcat\tfeline\ta small animal\n")
+    assert FileLexicon(path).lookup("cat", 10, 10).relations[0].word == "feline"
+
+
 def test_the_fingerprint_changes_with_the_content(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text("cat\tx\ty\n")
@@ -83,6 +89,7 @@ def test_the_fingerprint_changes_with_the_content(tmp_path):
         ("a.jsonl", '{"word": "cat", "relations": "dog"}', r"a\.jsonl:1: .*relations must be a list"),
         ("a.jsonl", '{"relations": []}', r"a\.jsonl:1: cannot read this line"),
         ("a.jsonl", '["cat"]', r"a\.jsonl:1: cannot read this line"),
+        ("a.jsonl", '{"word": "\\ud800"}', r"a\.jsonl:1: cannot read this line"),
         ("a.jsonl", "{", r"a\.jsonl:1: cannot read this line"),
     ],
 )

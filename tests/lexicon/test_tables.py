@@ -1,5 +1,6 @@
 import json
 import os
+import signal
 import stat
 
 import numpy as np
@@ -149,12 +150,40 @@ def test_a_save_that_dies_leaves_nothing_half_written(tables, tmp_path, monkeypa
     assert os.listdir(tmp_path) == [FOLDER] and same(load_tables(tmp_path, WORDS), tables)
 
 
+@pytest.mark.parametrize("moment", ["save", "rename"])
+@pytest.mark.parametrize("before", [False, True])
+def test_a_killed_save_is_never_trusted(tables, tmp_path, lexicon, moment, before):
+    """Killed for good, so that nothing can clean up: the old tables or none, and the next save works."""
+    if before:
+        save_tables(tmp_path, build_tables(WORDS[:5], lexicon), WORDS[:5])
+    child = os.fork()
+    if child == 0:
+        try:
+            kill = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731
+            if moment == "save":
+                np.save = dying(np.save, kill)
+            else:
+                os.rename = kill
+            save_tables(tmp_path, tables, WORDS)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    with pytest.raises(TablesError, match=REMEDY):
+        load_tables(tmp_path, WORDS)
+    if before and moment == "save":
+        load_tables(tmp_path, WORDS[:5])
+    save_tables(tmp_path, tables, WORDS)
+    assert same(load_tables(tmp_path, WORDS), tables)
+
+
 def dying(save, error):
     calls = []
 
     def wrapped(*args, **kwargs):
         calls.append(args)
-        if len(calls) == 3:
+        if len(calls) == 3 and callable(error) and not isinstance(error, type):
+            error()
+        elif len(calls) == 3:
             raise error
         save(*args, **kwargs)
 

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from fairseq_groc.errors import OptionError
 from fairseq_groc.modules.dropout import VariationalDropout
 
 
@@ -44,3 +45,9 @@ def test_gradients_go_through_the_same_mask():
 
 def test_the_type_is_kept():
     assert VariationalDropout(0.5, (0,))(torch.ones(2, 3, dtype=torch.bfloat16)).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.0, 1.5])
+def test_a_rate_that_is_none_is_refused(p):
+    with pytest.raises(OptionError, match="expected a number from 0 to below 1"):
+        VariationalDropout(p, shared=(0,))

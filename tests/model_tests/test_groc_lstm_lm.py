@@ -1,0 +1,143 @@
+"""The language model as fairseq holds it, without its commands: what it says does not depend on how it is asked."""
+
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+
+from fairseq_groc.data.stream_dataset import StreamDataset
+from fairseq_groc.errors import OptionError
+from fairseq_groc.models.groc_lstm_lm import LOG_ZERO, GrocLSTMDecoder, GrocLSTMLanguageModel
+
+WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra"]
+FILTERS = [3, 4]
+
+
+def dictionary_of(words):
+    dictionary = Dictionary()
+    for word in words:
+        dictionary.add_symbol(word)
+    return dictionary
+
+
+@pytest.fixture
+def model_of(vocabulary_of):
+    """Return a function from words and options to a model over them; the same seed gives the same parameters."""
+
+    def build(words, head="compositional_output", **options):
+        torch.manual_seed(3)
+        cfg = dict(decoder_embed_dim=6, decoder_hidden_size=8, decoder_layers=2, dropout=0.0, dropout_in=0.0, dropout_out=0.0)
+        cfg.update(output_head=head, char_embed_dim=4, char_filters=FILTERS, highway_layers=1, output_depth=1)
+        cfg.update(output_activation="relu", output_dropout=0.0, bias_activation="identity", **options)
+        decoder = GrocLSTMDecoder(dictionary_of(words), lambda _: vocabulary_of(words, [1, 2]), Namespace(**cfg))
+        return GrocLSTMLanguageModel(decoder).eval()
+
+    return build
+
+
+@pytest.fixture
+def text():
+    generator = torch.Generator().manual_seed(5)
+    lengths = torch.randint(0, 9, (12,), generator=generator).tolist()
+    return [[WORDS[i] for i in torch.randint(0, len(WORDS), (n,), generator=generator)] for n in lengths]
+
+
+def dataset_of(model, text, as_lines):
+    dictionary = model.decoder.dictionary
+    lines = as_lines(*([dictionary.index(word) for word in line] + [dictionary.eos()] for line in text))
+    return StreamDataset(lines, "text", dictionary, independent_lines=False, carries_state=True)
+
+
+@torch.no_grad()
+def total(model, dataset, streams, block, shards=1):
+    """Return (tokens, log-likelihood) of a text, shard by shard."""
+    tokens, sum_ = 0, 0.0
+    plans = dataset.plan(1, streams, shards, block)
+    for shard in range(shards):
+        for plan in plans[shard::shards]:
+            batch = dataset[plan]
+            lprobs = model.get_normalized_probs(model(**batch["net_input"]), log_probs=True)
+            real = batch["target"] != dataset.dictionary.pad()
+            sum_ += lprobs.gather(2, batch["target"].unsqueeze(2)).squeeze(2)[real].double().sum().item()
+            tokens += batch["ntokens"]
+    return tokens, sum_
+
+
+def test_one_stream_has_the_same_loss_at_any_block_length(model_of, text, as_lines):
+    model = model_of(WORDS)
+    dataset = dataset_of(model, text, as_lines)
+    tokens, reference = total(model, dataset, 1, 1)
+    assert tokens == sum(len(line) + 1 for line in text)
+    for block in (2, 7, 35, 1000):
+        assert total(model, dataset, 1, block) == (tokens, pytest.approx(reference, rel=1e-5))
+
+
+def test_streams_and_shards_predict_the_same_tokens(model_of, text, as_lines):
+    model = model_of(WORDS)
+    dataset = dataset_of(model, text, as_lines)
+    tokens = sum(len(line) + 1 for line in text)
+    for streams in (2, 4):
+        _, reference = total(model, dataset, streams, 1)
+        for block in (1, 7, 35):
+            assert total(model, dataset, streams, block) == (tokens, pytest.approx(reference, rel=1e-5))
+            # two shards of half the streams are the same streams
+            assert total(model, dataset, streams // 2, block, 2) == (tokens, pytest.approx(reference, rel=1e-5))
+
+
+def test_permuting_the_dictionary_permutes_the_scores(model_of, text, as_lines):
+    order = torch.randperm(len(WORDS), generator=torch.Generator().manual_seed(1)).tolist()
+    permuted = [WORDS[i] for i in order]
+    one, two = model_of(WORDS), model_of(permuted)
+    source = [torch.tensor([[model.decoder.dictionary.index(w) for w in WORDS + ["</s>", "cat"]]]) for model in (one, two)]
+    with torch.no_grad():
+        scores = [model.get_normalized_probs(model(s), log_probs=True) for model, s in zip((one, two), source)]
+    place = [0, 1, 2, 3] + [two.decoder.dictionary.index(word) for word in WORDS]
+    torch.testing.assert_close(scores[1][..., place], scores[0], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("uniform", [0.0, 0.25])
+@pytest.mark.parametrize("head", ["compositional_output", "tied", "lookup"])
+def test_probabilities_sum_to_one_and_no_filler_has_any(model_of, head, uniform):
+    model = model_of(WORDS + ["madeupword0000"], head)
+    model.decoder.uniform_weight = uniform
+    with torch.no_grad():
+        lprobs = model.get_normalized_probs(model(torch.tensor([[4, 5, 2]])), log_probs=True)
+    assert (lprobs.double().exp().sum(-1) - 1).abs().max() <= 1e-6
+    assert bool((lprobs[..., [0, 1, -1]] == LOG_ZERO).all()) and bool(lprobs.isfinite().all())
+
+
+def test_word_by_word_is_the_whole(model_of):
+    model, tokens = model_of(WORDS), torch.tensor([[2, 4, 6, 5], [2, 7, 7, 4]])
+    with torch.no_grad():
+        whole, state = model(tokens)[0], {}
+        for t in range(tokens.size(1)):
+            step = model(tokens[:, : t + 1], incremental_state=state)[0]
+            torch.testing.assert_close(step[:, 0], whole[:, t], rtol=0, atol=1e-6)
+        model.decoder.reorder_incremental_state(state, torch.tensor([1, 0]))
+        swapped = model(tokens.flip(0), incremental_state=state)[0]
+        longer = model(torch.cat([tokens, tokens[:, -1:]], 1))[0]
+    torch.testing.assert_close(swapped[:, 0], longer[:, -1].flip(0), rtol=0, atol=1e-6)
+
+
+def test_checkpoints_of_other_options_or_of_the_future_are_refused(model_of):
+    model = model_of(WORDS)
+    for change, message in [
+        (lambda extra: extra["settings"].update(highway_layers=2), "--highway-layers 1 .checkpoint: 2."),
+        (lambda extra: extra.update(version=99), "version 99, newer than"),
+    ]:
+        state = model.state_dict()
+        key = next(key for key in state if key.endswith("_extra_state"))
+        state[key] = {"version": state[key]["version"], "settings": dict(state[key]["settings"])}
+        change(state[key])
+        with pytest.raises(OptionError, match=message):
+            model.load_state_dict(state)
+    state = {key: value for key, value in model.state_dict().items() if not key.endswith("_extra_state")}  # as EMA saves it
+    model.load_state_dict(state, strict=True)
+
+
+def test_output_dropout_alone_may_differ_from_the_checkpoints(model_of):
+    state = model_of(WORDS).state_dict()
+    other = model_of(WORDS)
+    other.decoder.settings["output_dropout"] = 0.3
+    other.load_state_dict(state)
