@@ -24,8 +24,8 @@ def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m fairseq_groc", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for name, module in COMMANDS.items():
-        own_help = module is not preprocess  # the script prints its own
-        module.add_arguments(commands.add_parser(name, help=str(module.__doc__).splitlines()[0], add_help=own_help))
+        options = getattr(module, "PARSER", {})
+        module.add_arguments(commands.add_parser(name, help=str(module.__doc__).splitlines()[0], **options))
     args = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:

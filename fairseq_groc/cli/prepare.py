@@ -27,6 +27,7 @@ def add_arguments(parser) -> None:
     text.add_argument("--vocabulary-from", help="begin it with the dictionary of this data folder, then all TARGETs' words")
     text.add_argument("--add", nargs="*", default=[], metavar="FILE", help="append the words of these texts to it")
     tables = steps.add_parser("tables", help="make the tables of freshly binarised data, note its dictionary, print counts")
+    tables.add_argument("data", help="folder with dict.txt")
     add_lexicon_arguments(tables)
     tables.add_argument("--texts", nargs="*", default=[], metavar="SPLIT=FILE")
     tables.add_argument("--known", help="data folder whose training split decides which words are new")

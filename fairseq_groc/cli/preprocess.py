@@ -1,16 +1,16 @@
 """Raw text to a data folder: scripts/preprocess.sh, wherever the package is installed."""
 
-import argparse
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
+PARSER = {"add_help": False, "prefix_chars": "\0"}  # all options, --help too, are the script's
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("options", nargs=argparse.REMAINDER, help="those of preprocess.sh; see preprocess --help")
+    parser.add_argument("options", nargs="*", help="those of preprocess.sh: see --help")
 
 
 def script() -> Path:

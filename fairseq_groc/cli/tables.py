@@ -14,11 +14,11 @@ logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser) -> None:
+    parser.add_argument("data", help="folder with dict.txt")
     add_lexicon_arguments(parser)
 
 
 def add_lexicon_arguments(parser) -> None:
-    parser.add_argument("data", help="folder with dict.txt")
     parser.add_argument(
         "--lexicon-path", help="a .tsv or .jsonl lexicon, a WordNet folder, or 'none' (default: this machine's WordNet)"
     )
