@@ -135,7 +135,9 @@ class WordnetLexiconTask(FairseqTask):
             words.file = Path(self.cfg.export_embeddings) if self.cfg.export_embeddings else None
             words.full_probability, words.seed = self.cfg.full_update_prob, self.cfg.seed
             if self.cfg.sampled_update_fraction < 1:
-                words.sampled = SampledUpdates(self.cfg.sampled_update_fraction, self.cfg.refresh_interval, self.cfg.seed)
+                counts = torch.tensor(self.dictionary.count)
+                fraction, interval = self.cfg.sampled_update_fraction, self.cfg.refresh_interval
+                words.sampled = SampledUpdates(fraction, interval, self.cfg.seed, counts)
 
     def _settings(self, model_cfg) -> Dict[str, Any]:
         """What evaluation needs and its command line does not say; travels in the checkpoint."""
