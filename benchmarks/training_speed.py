@@ -42,9 +42,15 @@ class PlainTied(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocabulary))
 
     def forward(self, tokens, state):
-        x, a = self.first(F.dropout(self.embedding(tokens), 0.4), state[0])
-        x, b = self.last(F.dropout(x, 0.65), state[1])
+        x, a = self.first(dropped(self.embedding(tokens), 0.4), state[0])
+        x, b = self.last(dropped(x, 0.65), state[1])
+        x = dropped(x, 0.2)
         return F.linear(x, self.embedding.weight, self.bias), [tuple(s.detach() for s in pair) for pair in (a, b)]
+
+
+def dropped(x, p: float):
+    """Drop with one mask over time."""
+    return x * F.dropout(torch.ones_like(x[:1]), p)
 
 
 def plain_loop(vocabulary: int, updates: int) -> float:

@@ -24,7 +24,7 @@ TEXT
 die() { echo "preprocess.sh: $*" >&2; exit 1; }
 
 python=${PYTHON:-python}
-dest='' train='' dataset='' from='' vocabulary='' vocabulary_from='' threshold=1 workers=1
+dest='' train='' dataset='' from='' vocabulary='' vocabulary_from='' threshold='' workers=1
 valid=() test=() text_options=() lexicon=() extra=()
 while [ $# -gt 0 ]; do
   case $1 in --help | -h) usage; exit 0 ;; --lower) text_options+=(--lower); shift; continue ;; esac
@@ -78,6 +78,10 @@ fi
 [ -n "$train" ] || [ -n "$vocabulary$vocabulary_from" ] || die "without --train, give --vocabulary FILE or --vocabulary-from DIR"
 [ -n "$train" ] || [ ${#valid[@]} -gt 0 ] || [ ${#test[@]} -gt 0 ] || die "no text given: --train, --valid or --test"
 
+[ -z "$vocabulary" ] || [ -z "$vocabulary_from" ] || die "--vocabulary and --vocabulary-from: give one"
+[ -z "$threshold" ] || [ -z "$vocabulary$vocabulary_from" ] || die "--threshold has no meaning where a vocabulary is given"
+[ -z "$vocabulary" ] || [ ${#extra[@]} -eq 0 ] || die "--new-words-from would change --vocabulary FILE: give --vocabulary-from DIR"
+
 splits=() files=() raw=()
 add() { # split file
   splits+=("$1") files+=("$1=$scratch/$1") raw+=("$scratch/$1=$2")
@@ -85,14 +89,17 @@ add() { # split file
 [ -z "$train" ] || add train "$train"
 i=0; for f in ${valid[@]+"${valid[@]}"}; do n=$((i)); [ $i -gt 0 ] || n=; add "valid$n" "$f"; i=$((i + 1)); done
 i=0; for f in ${test[@]+"${test[@]}"}; do n=$((i)); [ $i -gt 0 ] || n=; add "test$n" "$f"; i=$((i + 1)); done
+added=() n=0
+if [ -n "$vocabulary_from" ]; then for s in "${splits[@]}"; do added+=("$scratch/$s"); done; fi
+for f in ${extra[@]+"${extra[@]}"}; do n=$((n + 1)); raw+=("$scratch/extra$n=$f") added+=("$scratch/extra$n"); done
 dictionary=$scratch/dict.txt words=()
 if [ -n "$vocabulary" ]; then
   [ -f "$vocabulary" ] || die "--vocabulary $vocabulary: no such file"
   cp "$vocabulary" "$dictionary"
 elif [ -n "$vocabulary_from" ]; then
-  words=(--dictionary "$dictionary" --vocabulary-from "$vocabulary_from" --add ${extra[@]+"${extra[@]}"})
+  words=(--dictionary "$dictionary" --vocabulary-from "$vocabulary_from" --add ${added[@]+"${added[@]}"})
 else
-  words=(--dictionary "$dictionary" --train "$scratch/train" --threshold "$threshold" --add ${extra[@]+"${extra[@]}"})
+  words=(--dictionary "$dictionary" --train "$scratch/train" --threshold "${threshold:-1}" --add ${added[@]+"${added[@]}"})
 fi
 # all texts are checked and tokenised first, so that nothing is written for bad input
 "$python" -m fairseq_groc prepare text "${raw[@]}" ${text_options[@]+"${text_options[@]}"} ${words[@]+"${words[@]}"}
@@ -103,7 +110,7 @@ prefixes=()
 [ -z "$(list valid)" ] || prefixes+=(--validpref "$(list valid)")
 [ -z "$(list test)" ] || prefixes+=(--testpref "$(list test)")
 made=$scratch/made # all of it, before anything in $dest changes
-"$(dirname "$(command -v "$python")")/fairseq-preprocess" --only-source --srcdict "$dictionary" "${prefixes[@]}" --destdir "$made" --workers "$workers" >&2
+"$python" -m fairseq_cli.preprocess --only-source --srcdict "$dictionary" "${prefixes[@]}" --destdir "$made" --workers "$workers" >&2
 known=(); [ -z "$vocabulary_from" ] || known=(--known "$vocabulary_from")
 "$python" -m fairseq_groc prepare tables "$made" ${lexicon[@]+"${lexicon[@]}"} ${known[@]+"${known[@]}"} --texts "${files[@]}"
 

@@ -1,14 +1,15 @@
 """Check, tokenise and count raw text: the part of scripts/preprocess.sh that is not fairseq-preprocess."""
 
+import itertools
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Iterable, Iterator, List
+from typing import Callable, Iterable, Iterator, List, Optional, Set
 
 from fairseq.data import Dictionary
 
 from fairseq_groc.cli.tables import add_lexicon_arguments, make_tables
-from fairseq_groc.data.fingerprint import note_dictionary
+from fairseq_groc.data.fingerprint import load_dictionary, note_dictionary, trained_words
 from fairseq_groc.errors import DataError
 from fairseq_groc.modules.heads import is_filler
 
@@ -24,21 +25,25 @@ def add_arguments(parser) -> None:
     text.add_argument("--dictionary", metavar="FILE", help="write this dict.txt")
     text.add_argument("--train", metavar="TARGET", help="count the words of this text for it")
     text.add_argument("--threshold", type=int, default=1, help="leave out rarer words")
-    text.add_argument("--vocabulary-from", help="begin it with the dictionary of this data folder, then all TARGETs' words")
-    text.add_argument("--add", nargs="*", default=[], metavar="FILE", help="append the words of these texts to it")
+    text.add_argument("--vocabulary-from", help="begin it with the dictionary of this data folder")
+    text.add_argument("--add", nargs="*", default=[], metavar="TARGET", help="append the words of these texts to it")
     tables = steps.add_parser("tables", help="make the tables of freshly binarised data, note its dictionary, print counts")
     tables.add_argument("data", help="folder with dict.txt")
     add_lexicon_arguments(tables)
     tables.add_argument("--texts", nargs="*", default=[], metavar="SPLIT=FILE")
-    tables.add_argument("--known", help="data folder whose training split decides which words are new")
+    tables.add_argument("--known", help="data folder: words that its training text lacks are new")
 
 
 def run(args) -> None:
     {"text": _text, "tables": _tables}[args.step](args)
 
 
-def read_lines(path: Path) -> Iterator[str]:
+def read_lines(path: Path, text_of: Callable[[str, int], str] = lambda line, number: line) -> Iterator[str]:
     """Yield the lines of a text.
+
+    Args:
+        path: of the file
+        text_of: from a line and its number, what of it is text
 
     Raises:
         DataError: missing, empty, not UTF-8, or with a reserved symbol as a word; says where.
@@ -55,7 +60,7 @@ def read_lines(path: Path) -> Iterator[str]:
             except UnicodeDecodeError as error:
                 raise DataError(f"{path}:{number}: not UTF-8 ({error.reason}). Convert the file: iconv -t UTF-8") from None
             for symbol in RESERVED:
-                if symbol in line.split():
+                if symbol in text_of(line.rstrip("\r\n"), number).split():
                     raise DataError(f"{path}:{number}: contains {symbol}, which fairseq reserves. Remove or respell it.")
             yield line.rstrip("\r\n")
 
@@ -88,17 +93,15 @@ def count_words(path: Path) -> Counter:
 
 def _dictionary(args) -> Dictionary:
     dictionary = Dictionary()
-    added = list(args.add)
     if args.vocabulary_from:
         source = Path(args.vocabulary_from) / "dict.txt"
         if not source.is_file():
             raise DataError(f"{source} not found: --vocabulary-from wants a folder of binarised data")
-        dictionary = Dictionary.load(str(source))
-        added = [pair.split("=", 1)[0] for pair in args.files] + added
+        dictionary = load_dictionary(source)
     if args.train:
         counts = count_words(args.train).most_common()
         _add(dictionary, ((w, n) for w, n in counts if n >= args.threshold))
-    for path in added:
+    for path in args.add:
         _add(dictionary, count_words(path).most_common())
     return dictionary
 
@@ -112,13 +115,14 @@ def _add(dictionary: Dictionary, counts: Iterable) -> None:
 def _tables(args) -> None:
     """Print sentences, tokens, types, share of new words, and the lexicon's coverage."""
     tables = make_tables(Path(args.data), args.lexicon_path, args.max_relations, args.max_definition)
-    dictionary = Dictionary.load(str(Path(args.data) / "dict.txt"))
-    note_dictionary(Path(args.data), dictionary.symbols)
-    known = set(Dictionary.load(str(Path(args.known) / "dict.txt")).symbols) if args.known else None
+    dictionary = load_dictionary(Path(args.data) / "dict.txt")
+    texts = {split: list(read_lines(Path(path))) for split, path in (text.split("=", 1) for text in args.texts)}
+    trained = _trained_words(texts.get("train"), args.known, dictionary)
+    leading = list(itertools.takewhile(lambda word: word in trained, dictionary.symbols[dictionary.nspecial :]))
+    note_dictionary(Path(args.data), dictionary.symbols, len(leading))
     print(f"{'split':<8}{'sentences':>11}{'tokens':>13}{'types':>10}{'not in dict':>13}{'new words':>11}")
-    for text in args.texts:
-        split, path = text.split("=", 1)
-        print(_split_row(split, list(read_lines(Path(path))), dictionary, known))
+    for split, lines in texts.items():
+        print(_split_row(split, lines, dictionary, trained))
     entries = [w for i, w in enumerate(dictionary.symbols) if i >= dictionary.nspecial and not is_filler(w)]
     covered, size = tables.coverage(), max(len(entries), 1)
     print(
@@ -128,9 +132,20 @@ def _tables(args) -> None:
     sys.stdout.flush()
 
 
-def _split_row(split: str, lines: List[str], dictionary: Dictionary, known) -> str:
+def _trained_words(train: Optional[List[str]], known: Optional[str], dictionary: Dictionary) -> Set[str]:
+    """Return the words of the training text: this one, or that of an earlier folder, else the whole dictionary."""
+    if train is not None:
+        return {word for line in train for word in line.split()}
+    if known is None:
+        return set(dictionary.symbols)
+    earlier = load_dictionary(Path(known) / "dict.txt")
+    count = trained_words(Path(known))
+    return set(earlier.symbols if count is None else earlier.symbols[: earlier.nspecial + count])
+
+
+def _split_row(split: str, lines: List[str], dictionary: Dictionary, trained: Set[str]) -> str:
     words = [word for line in lines for word in line.split()]
     tokens = len(words) + len(lines)  # one </s> a line
     missing = sum(w not in dictionary.indices for w in words) / tokens
-    new = f"{sum(w not in known for w in words) / tokens:.2%}" if known is not None else "-"
-    return f"{split:<8}{len(lines):>11,}{tokens:>13,}{len(set(words)):>10,}{missing:>13.2%}{new:>11}"
+    new = sum(w not in trained for w in words) / tokens
+    return f"{split:<8}{len(lines):>11,}{tokens:>13,}{len(set(words)):>10,}{missing:>13.2%}{new:>11.2%}"

@@ -29,9 +29,10 @@ def add_arguments(parser) -> None:
 def run(args) -> None:
     if args.field is not None and args.field < 1:
         raise OptionError(f"--field {args.field}: fields count from 1")
-    lines = list(read_lines(Path(args.text)))
+    lines = list(read_lines(Path(args.text), lambda line, number: _field(line, args.field, number, args.text)))
     texts = [_field(line, args.field, i, args.text) for i, line in enumerate(lines, start=1)]
     hub = load(args.path, args.data, uniform_weight=args.uniform_weight)
+    _report_unknown(texts, hub.task.dictionary, args.data)
     impossible = 0
     for line, (score, tokens) in zip(lines, score_lines(hub, texts, args.running, args.tokens_per_sample)):
         impossible += score == -math.inf
@@ -44,18 +45,29 @@ def run(args) -> None:
         )
 
 
+def _report_unknown(texts: List[str], dictionary, data: str) -> None:
+    unknown = [word for text in texts for word in text.split() if word not in dictionary.indices]
+    if unknown:
+        logger.warning(
+            f"{len(unknown):,} words, {unknown[0]!r} first, are not in the vocabulary of {data} and score as <unk>. Add them: "
+            "scripts/preprocess.sh --vocabulary-from DATA --test FILE --dest DIR, then --data DIR."
+        )
+
+
 def load(path: str, data: str, **options):
     """Return a checkpoint with the vocabulary of a data folder, as ``from_pretrained`` does, for evaluation.
 
     Raises:
-        DataError: there is no such file.
+        DataError: there is no such checkpoint or folder.
     """
-    checkpoint = Path(path)
+    checkpoint, folder = Path(path), Path(data).resolve()  # fairseq takes ./data for a folder beside the checkpoint
     if not checkpoint.is_file():
         raise DataError(f"{checkpoint}: no such checkpoint")
+    if not (folder / "dict.txt").is_file():
+        raise DataError(f"{folder}/dict.txt not found: --data wants a folder from scripts/preprocess.sh")
     from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModel
 
-    return GrocLSTMLanguageModel.from_pretrained(str(checkpoint.parent), checkpoint.name, data, **options).eval()
+    return GrocLSTMLanguageModel.from_pretrained(str(checkpoint.parent), checkpoint.name, str(folder), **options).eval()
 
 
 def _field(line: str, field, number: int, path: str) -> str:

@@ -3,8 +3,7 @@
 import logging
 from pathlib import Path
 
-from fairseq.data import Dictionary
-
+from fairseq_groc.data.fingerprint import load_dictionary
 from fairseq_groc.errors import DataError
 from fairseq_groc.lexicon import open_lexicon
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, LexiconTables, build_tables, save_tables
@@ -40,7 +39,7 @@ def make_tables(folder: Path, lexicon_path=None, max_relations=MAX_RELATIONS, ma
     path = folder / "dict.txt"
     if not path.exists():
         raise DataError(f"{path} not found. Binarise the text first: scripts/preprocess.sh.")
-    dictionary = Dictionary.load(str(path))
+    dictionary = load_dictionary(path)
     words = dictionary.symbols
     lexicon = open_lexicon(lexicon_path)
     logger.info(f"looking {len(words):,} words up in the lexicon ({lexicon.name})")

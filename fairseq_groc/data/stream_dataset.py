@@ -69,9 +69,18 @@ class StreamDataset(FairseqDataset):
             return torch.empty(0, dtype=torch.long)
         first = int(np.searchsorted(self._ends, begin, side="right"))
         last = int(np.searchsorted(self._ends, end, side="left"))
-        pieces = torch.cat([self.lines[i].long() for i in range(first, last + 1)])
+        pieces = torch.cat([self._line(i) for i in range(first, last + 1)])
         offset = int(self._ends[first]) - int(self.lines.sizes[first])
         return pieces[begin - offset : end - offset]
+
+    def _line(self, index: int) -> torch.Tensor:
+        line = self.lines[index].long()
+        if bool((line[:-1] == self.dictionary.eos()).any()):
+            raise DataError(
+                f"split '{self.name}', line {index + 1}: contains {self.dictionary.eos_word} as a word, which means the end of a "
+                "line. Remove it from the raw text and preprocess again."
+            )
+        return line
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -97,12 +106,19 @@ class StreamDataset(FairseqDataset):
         if self.carries_state:
             net_input["block"] = plan.block
         return {
-            "id": torch.tensor(plan.streams),
+            "id": torch.tensor(self._ids(plan)),
             "nsentences": len(plan.rows),
             "ntokens": int(target.ne(pad).sum()),
             "net_input": net_input,
             "target": target,
         }
+
+    def _ids(self, plan: BatchPlan) -> List[int]:
+        """Return what fairseq prints beside the words: a stream's first token, or a line's number (-1 for no line)."""
+        if not self.independent_lines:
+            return list(plan.streams)
+        numbers = np.searchsorted(self._ends, plan.streams, side="right").tolist()
+        return [-1 if row == (0, 0) else number for row, number in zip(plan.rows, numbers)]
 
     def _check(self, text: torch.Tensor) -> None:
         if int(text.max()) >= len(self.dictionary):

@@ -77,6 +77,8 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
         self.settings = settings
         self.carried = {True: CarriedState(), False: CarriedState()}  # in training, in evaluation
         self.uniform_weight = 0.0
+        self.lexicon: Optional[str] = None  # fingerprint of the lexicon that the vocabulary's tables come from
+        self.any_lexicon = False
         self._initialise(head)
 
     def _initialise(self, head: OutputHead) -> None:
@@ -110,7 +112,7 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
         x = F.embedding(prev_output_tokens.t(), inputs)  # (T, B, d)
         before = self._state_before(block, incremental_state, x.size(1))
         h, after = self.encoder(x, before)  # (T, B, d)
-        self._keep_state(block, incremental_state, before, after)
+        self._keep_state(block, incremental_state, after)
         h = self.output_dropout(h.transpose(0, 1))  # (B, T, d)
         extra = {"attn": None, "features": h, "outputs": outputs, "bias": bias}
         return (h if features_only else F.linear(h, outputs, bias)), extra
@@ -121,11 +123,11 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
             return None if cached is None else _unpack(cached)
         return self.carried[self.training].before(block, batch_size) if block is not None else None
 
-    def _keep_state(self, block, incremental_state, before: Optional[State], after: State) -> None:
+    def _keep_state(self, block, incremental_state, after: State) -> None:
         if incremental_state is not None:
             self.set_incremental_state(incremental_state, "lstm", _pack(after))
         elif block is not None:
-            self.carried[self.training].after(block, before, after)
+            self.carried[self.training].after(block, after)
 
     def reorder_incremental_state(self, incremental_state, new_order: Tensor) -> None:
         cached = self.get_incremental_state(incremental_state, "lstm")
@@ -160,13 +162,13 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
         return int(1e9)  # recurrent: any length
 
     def get_extra_state(self) -> dict:
-        return {"version": OPTIONS_VERSION, "settings": self.settings}
+        return {"version": OPTIONS_VERSION, "settings": self.settings, "lexicon": self.lexicon}
 
     def set_extra_state(self, state) -> None:
         """The settings were compared in ``upgrade_state_dict_named``."""
 
     def upgrade_state_dict_named(self, state_dict, name: str):
-        """Refuse weights that were trained with other settings (called by fairseq before strict loading).
+        """Refuse weights that were trained with other settings or another lexicon (fairseq calls it before loading).
 
         Raises:
             OptionError: with the options that differ.
@@ -182,10 +184,19 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
             if key != "output_dropout" and self.settings.get(key) != value
         ]
         if differing:
-            message = f"options differ from the checkpoint's: {'; '.join(differing)}. Give the checkpoint's or start anew."
-            logger.error(message)  # fairseq-train hides the text of errors in loading
-            raise OptionError(message)
+            _refuse(f"options differ from the checkpoint's: {'; '.join(differing)}. Give the checkpoint's or start anew.")
+        trained = saved.get("lexicon")
+        if not self.any_lexicon and None not in (trained, self.lexicon) and trained != self.lexicon:
+            _refuse(
+                f"the lexicon tables come from another lexicon ({self.lexicon}) than the checkpoint's ({trained}). Rebuild them: "
+                "python -m fairseq_groc tables DATA --lexicon-path LEXICON; or, if that is meant, give --any-lexicon."
+            )
         return state_dict
+
+
+def _refuse(message: str) -> None:
+    logger.error(message)  # fairseq-train hides the text of errors in loading
+    raise OptionError(message)
 
 
 def impossible_words(dictionary) -> Tensor:

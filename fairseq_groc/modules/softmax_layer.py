@@ -114,11 +114,14 @@ class WordMatrices(nn.Module):
 
     def _state(self) -> Tuple:
         parameters: List[Any] = list(self.embedding.parameters()) + list(self.head.parameters())
-        checksums = torch.stack([self._checksum(p) for p in parameters]).tolist()
+        device = self.impossible.device.type
+        with torch.autocast(device, enabled=False):
+            checksums = torch.stack([self._checksum(p) for p in parameters]).tolist()
         versions = [(p.data_ptr(), p._version, p.dtype) for p in parameters]
         unknown = self.head.unknown()
         mask = None if unknown is None else (unknown.data_ptr(), unknown._version)
-        return id(self.vocabulary), self.impossible.data_ptr(), mask, tuple(versions), tuple(checksums)
+        precision = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device)
+        return precision, id(self.vocabulary), self.impossible.data_ptr(), mask, tuple(versions), tuple(checksums)
 
     def _checksum(self, parameter: Tensor) -> Tensor:
         """Return a weighted sum: unlike a norm, it changes when signs or places do."""

@@ -17,7 +17,7 @@ from fairseq_groc.modules.vocabulary import Vocabulary, pick
 
 
 class Step(NamedTuple):
-    """A training step: how many updates came before, and the words of its batch (inputs and targets)."""
+    """A training step: how many updates came before, and the words of its batch (inputs and targets, in any order)."""
 
     number: int
     words: Tensor
@@ -73,10 +73,6 @@ class SampledUpdates:
         rates, within = self.rates(vocabulary), number % self.interval
         place = torch.rand(vocabulary.num_forms, generator=generator(self.seed, number // self.interval))
         return ((within + 1) * rates + place).floor() > (within * rates + place).floor()
-
-    def forget(self) -> None:
-        """Drop the kept rows: the next step begins with a refresh."""
-        self._forms = self._words = None
 
     def embed(self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, step: Step) -> Tensor:
         """Return the embeddings of all words, (V, d), with gradient to those computed now."""

@@ -14,7 +14,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
-from fairseq_groc.data.fingerprint import check_dictionary
+from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.lexicon.tables import load_tables
@@ -23,7 +23,7 @@ from fairseq_groc.modules.compositional import DEFAULT_CHUNK, CompositionalEmbed
 from fairseq_groc.modules.softmax_layer import WordMatrices
 from fairseq_groc.modules.updates import SampledUpdates
 from fairseq_groc.modules.vocabulary import Vocabulary
-from fairseq_groc.options import HEAD_OPTIONS, OPTIONS_VERSION, HeadConfig
+from fairseq_groc.options import HeadConfig
 
 logger = logging.getLogger(__name__)
 DEFAULT_BLOCK = 35  # GroC, appendix B.1
@@ -51,6 +51,9 @@ class WordnetLexiconConfig(HeadConfig):
         default=1.0, metadata={"help": "sampled updates: encode the batch's words and this fraction of the others a step"}
     )
     refresh_interval: int = field(default=100, metadata={"help": "sampled updates: encode all words once in so many steps"})
+    any_lexicon: bool = field(
+        default=False, metadata={"help": "use lexicon tables of another lexicon than the checkpoint was trained with"}
+    )
     encoding_chunk: int = field(
         default=DEFAULT_CHUNK, metadata={"help": "encode so many forms at a time: less memory, and more time if there are more"}
     )
@@ -74,6 +77,7 @@ class WordnetLexiconTask(FairseqTask):
         super().__init__(cfg)
         self.dictionary = dictionary
         self._decoders: List[Any] = []
+        self._lexicon: Optional[str] = None
         self._block_lengths: List[int] = []
 
     @classmethod
@@ -83,14 +87,16 @@ class WordnetLexiconTask(FairseqTask):
         Raises:
             DataError, OptionError: no data folder, or options that this machine cannot run.
         """
-        _check_machine(cfg)
-        _check_updates(cfg)
+        if not kwargs.get("from_checkpoint"):  # how a model was trained binds nobody who uses it
+            _check_machine(cfg)
+            _check_updates(cfg)
+        _check_use(cfg)
         if not cfg.data:
             raise DataError("no data folder given: fairseq-train DIR --task wordnet_lexicon ...")
         path = os.path.join(utils.split_paths(cfg.data)[0], "dict.txt")
         if not os.path.exists(path):
             raise DataError(f"{path} not found. Make the folder with scripts/preprocess.sh.")
-        dictionary = Dictionary.load(path)
+        dictionary = load_dictionary(Path(path))
         check_dictionary(Path(path).parent, dictionary.symbols)
         logger.info(f"dictionary: {len(dictionary)} types")
         return cls(cfg, dictionary)
@@ -104,33 +110,29 @@ class WordnetLexiconTask(FairseqTask):
             TablesError: there are none, or not for this dictionary.
         """
         tables = load_tables(utils.split_paths(self.cfg.data)[0], self.dictionary.symbols)
-        self._compare_lexicon(tables.lexicon)
+        self._lexicon = tables.lexicon
         widths = [width for width, _ in filter_widths(char_filters)]
         relations = tables.relations, tables.relation_offsets
         definitions = tables.definitions, tables.definition_offsets
         return Vocabulary(tables.forms(), relations, definitions, widths)
 
-    def _compare_lexicon(self, lexicon: str) -> None:
-        """Warn if the tables come from another lexicon than those the checkpoint was trained with."""
-        trained = self.state.state_dict.get("groc", {}).setdefault("lexicon", lexicon)
-        if trained != lexicon:
-            logger.warning(
-                f"the lexicon tables of {self.cfg.data} come from another lexicon ({lexicon}) than the checkpoint's ({trained}). "
-                f"If that is not meant: python -m fairseq_groc tables {self.cfg.data} --lexicon-path LEXICON"
-            )
-
     def build_model(self, cfg, from_checkpoint: bool = False):
         if not from_checkpoint:
-            self.state.merge_state_dict({"groc": self._settings(cfg)})
+            _check_training(self.cfg)
+            self.state.merge_state_dict({"groc": {"tokens_per_sample": self.cfg.tokens_per_sample or DEFAULT_BLOCK}})
         model = super().build_model(cfg, from_checkpoint)
         model.decoder.uniform_weight = self.cfg.uniform_weight
+        model.decoder.lexicon, model.decoder.any_lexicon = self._lexicon, self.cfg.any_lexicon
         self._configure_updates(model.decoder.words)
         self._decoders.append(model.decoder)
         return model
 
     def _configure_updates(self, words: WordMatrices) -> None:
         """Set how much of the word embeddings a training step computes; it changes nothing in evaluation."""
-        if isinstance(words.embedding, CompositionalEmbedding):
+        if not isinstance(words.embedding, CompositionalEmbedding):
+            if self.cfg.full_update_prob < 1 or self.cfg.sampled_update_fraction < 1:
+                logger.warning("sparse and sampled updates change nothing: only compositional word embeddings are computed")
+        else:
             words.embedding.surface.chunk = self.cfg.encoding_chunk
             words.file = Path(self.cfg.export_embeddings) if self.cfg.export_embeddings else None
             words.full_probability, words.seed = self.cfg.full_update_prob, self.cfg.seed
@@ -139,17 +141,13 @@ class WordnetLexiconTask(FairseqTask):
                 fraction, interval = self.cfg.sampled_update_fraction, self.cfg.refresh_interval
                 words.sampled = SampledUpdates(fraction, interval, self.cfg.seed, counts)
 
-    def _settings(self, model_cfg) -> Dict[str, Any]:
-        """What evaluation needs and its command line does not say; travels in the checkpoint."""
-        head = {name: getattr(model_cfg, name, getattr(self.cfg, name)) for name in HEAD_OPTIONS}
-        head["char_filters"] = [int(n) for n in head["char_filters"]]
-        return {"version": OPTIONS_VERSION, "head": head, "tokens_per_sample": self.cfg.tokens_per_sample or DEFAULT_BLOCK}
-
     # -- data ----------------------------------------------------------------------------------------------------
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
         paths = utils.split_paths(self.cfg.data)
-        path = os.path.join(paths[(epoch - 1) % len(paths)], split)
+        folder = paths[(epoch - 1) % len(paths)]
+        check_dictionary(Path(folder), self.dictionary.symbols)
+        path = os.path.join(folder, split)
         lines = open_text(path, self.dictionary, self.cfg.dataset_impl, combine)
         independent = str(self.cfg.sample_break_mode) == "eos"
         self.datasets[split] = StreamDataset(lines, split, self.dictionary, independent, carries_state=True)
@@ -259,8 +257,11 @@ class WordnetLexiconTask(FairseqTask):
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         block = sample["net_input"].get("block")
-        words = torch.cat([sample["net_input"]["src_tokens"].flatten(), sample["target"].flatten()]).unique()
+        words = torch.cat([sample["net_input"]["src_tokens"].flatten(), sample["target"].flatten()])
         self._decoders[-1].words.begin_step(update_num, words)
+        self._decoders[-1].carried[True].begin_update(update_num)
+        if all(parameter.grad is None for parameter in model.parameters()):
+            self._block_lengths.clear()  # those of an attempt that fp16 or AMP gave up
         if ignore_grad:  # a dummy batch: it must not touch the carried state
             net_input = {k: v for k, v in sample["net_input"].items() if k != "block"}
             sample = {**sample, "net_input": net_input}
@@ -339,15 +340,29 @@ def _check_updates(cfg) -> None:
     for name in ("full_update_prob", "sampled_update_fraction"):
         if not 0 < getattr(cfg, name) <= 1:
             raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected a number above 0, at most 1")
-    for name in ("refresh_interval", "encoding_chunk"):
-        if getattr(cfg, name) < 1:
-            raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected a positive number")
-    if not 0 <= cfg.uniform_weight < 1:
-        raise OptionError(f"--uniform-weight {cfg.uniform_weight}: expected a number from 0 to below 1")
     if cfg.full_update_prob < 1 and (cfg.fp16 or cfg.bf16):
         raise OptionError("--full-update-prob cannot freeze the parameter copies of --fp16 and bf16: use --amp")
     if cfg.full_update_prob < 1 and cfg.sampled_update_fraction < 1:
         raise OptionError("--full-update-prob and --sampled-update-fraction are two ways to save time: give one")
+
+
+def _check_use(cfg) -> None:
+    for name, least in (("refresh_interval", 1), ("encoding_chunk", 1), ("tokens_per_sample", 0), ("seed", 0)):
+        if getattr(cfg, name) is not None and getattr(cfg, name) < least:
+            raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected {least} or more")
+    if not 0 <= cfg.uniform_weight < 1:
+        raise OptionError(f"--uniform-weight {cfg.uniform_weight}: expected a number from 0 to below 1")
+
+
+def _check_training(cfg) -> None:
+    if cfg.export_embeddings:
+        raise OptionError("--export-embeddings is for scoring: leave it out of training")
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1 and _rank_and_world()[1] == 1:
+        raise OptionError(
+            f"{os.environ['WORLD_SIZE']} workers were started, but are not connected, as fairseq leaves them without GPUs: each "
+            "would train a model of its own. Start each with --distributed-world-size, --distributed-rank, "
+            "--distributed-init-method and --distributed-backend gloo (docs/training.md)."
+        )
 
 
 def _rank_and_world() -> Tuple[int, int]:

@@ -32,6 +32,7 @@ def models(tmp_path_factory, corpus, commands):
     found = {}
     for head in ("compositional_output", "tied", "lookup"):
         save = tmp_path_factory.mktemp(head)
-        commands.train(corpus / "data", save, "--output-head", head, "--max-update", "12", "--valid-subset", "valid,valid1")
+        options = ["--output-head", head, "--max-update", "12", "--valid-subset", "valid,valid1", "--batch-size-valid", "8"]
+        (save / "train.log").write_text(commands.train(corpus / "data", save, *options))
         found[head] = save / "checkpoint_best.pt"
     return found

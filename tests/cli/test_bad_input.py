@@ -75,7 +75,7 @@ def test_data_that_does_not_fit(commands, corpus, tmp_path):
     (data / "dict.txt").write_text("\n".join(words[1:] + words[:1]) + "\n")
     for head in ("compositional_output", "tied"):
         output = train_fails(commands, data, tmp_path, "--output-head", head)
-        assert "dict.txt is not the dictionary that the text" in output
+        assert "dict.txt is not the dictionary that the text in this folder" in output
     (data / "binarised.json").unlink()  # as fairseq-preprocess leaves it
     assert "made for another dictionary" in train_fails(commands, data, tmp_path)
     (data / "dict.txt").write_text("\n".join(words[:5]) + "\n")
@@ -84,9 +84,29 @@ def test_data_that_does_not_fit(commands, corpus, tmp_path):
     (data / "dict.txt").write_text("\n".join(words + words[:1]) + "\n")
     assert "Duplicate word found" in train_fails(commands, data, tmp_path)
     shutil.copy(corpus / "data" / "dict.txt", data / "dict.txt")
+    two = ["--max-epoch", "2", "--valid-subset", "valid,valid1"]
+    output = train_fails(commands, f"{corpus / 'data'}:{corpus / 'union'}", tmp_path / "two", *two)
+    assert "union: dict.txt is not the dictionary that the text in this folder" in output
     (data / "valid.bin").write_bytes(b"")
     assert "valid.bin holds no text" in train_fails(commands, data, tmp_path, "--valid-subset", "valid,valid1")
     assert not list((tmp_path / "save").glob("*.pt"))
+
+
+def test_tables_of_another_lexicon(commands, corpus, models, tmp_path):
+    data, model = tmp_path / "data", models["compositional_output"]
+    shutil.copytree(corpus / "data", data)
+    commands.ok("python", "-m", "fairseq_groc", "tables", data, "--lexicon-path", "none")
+    score = ["fairseq-eval-lm", data, *PLUGIN, "--path", model, "--gen-subset", "valid"]
+    for output in (commands.fails(*score), train_fails(commands, data, tmp_path, "--restore-file", model)):
+        assert "come from another lexicon (none" in output and "python -m fairseq_groc tables" in output
+    commands.ok(*score, "--any-lexicon")
+
+
+def test_workers_that_are_not_connected(commands, corpus, tmp_path, monkeypatch):
+    """As torchrun starts them on a machine without GPUs."""
+    for name, value in {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}.items():
+        monkeypatch.setenv(name, value)
+    assert "2 workers were started, but are not connected" in train_fails(commands, corpus / "data", tmp_path, "--cpu")
 
 
 def test_wrong_or_missing_task(commands, corpus, models, tmp_path):
@@ -108,6 +128,12 @@ def test_options_that_do_not_go_together(commands, corpus, models, tmp_path):
     both = ["--full-update-prob", "0.5", "--sampled-update-fraction", "0.5"]
     assert "two ways to save time" in train_fails(commands, data, tmp_path, *both)
     assert "expected a number above 0" in train_fails(commands, data, tmp_path, "--full-update-prob", "0")
+    assert "--tokens-per-sample -5: expected 0 or more" in train_fails(commands, data, tmp_path, "--tokens-per-sample", "-5")
+    assert "is for scoring" in train_fails(commands, data, tmp_path, "--export-embeddings", tmp_path / "e.pt")
+    script = ROOT / "scripts" / "preprocess.sh"
+    given = ["--train", corpus / "train.txt", "--vocabulary", data / "dict.txt", "--dest", tmp_path / "dest"]
+    assert "--threshold has no meaning" in commands.fails(script, *given, "--threshold", "2")
+    assert "--new-words-from would change" in commands.fails(script, *given, "--new-words-from", corpus / "other.txt")
     dropping = ["--skip-remainder-batch", "--valid-subset", "valid,valid1"]
     assert "--skip-remainder-batch drops text" in train_fails(commands, data, tmp_path, *dropping)
 

@@ -7,6 +7,8 @@ import pytest
 import yaml
 from cli_helpers import PLUGIN, ROOT
 from fairseq import options
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.dataclass.initialize import add_defaults
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
@@ -32,6 +34,7 @@ GIVEN = {
     "sampled_update_fraction": 0.5,
     "refresh_interval": 7,
     "encoding_chunk": 1000,
+    "any_lexicon": True,
     "export_embeddings": "FILE",
     "decoder_embed_dim": 11,
     "decoder_hidden_size": 13,
@@ -65,6 +68,25 @@ def test_every_option_arrives_from_the_command_line(arch):
     for section, config in ((cfg.task, WordnetLexiconConfig), (cfg.model, GrocLSTMLanguageModelConfig)):
         for name in own(config):
             assert section[name] == GIVEN[name], name
+
+
+def test_every_option_arrives_from_yaml():
+    task = {name: GIVEN[name] for name in own(WordnetLexiconConfig)}
+    model = {name: GIVEN[name] for name in own(GrocLSTMLanguageModelConfig) - set(HEAD_OPTIONS)}
+    criterion = {"_name": "chunked_cross_entropy", "vocabulary_chunk": 77}
+    sections = {"task": {"_name": "wordnet_lexicon", "data": "DATA", **task}, "model": {"_name": "groc_lstm_lm", **model}}
+    given = yaml.safe_load(yaml.safe_dump({**sections, "criterion": criterion}))
+    cfg = OmegaConf.merge(OmegaConf.structured(FairseqConfig()), OmegaConf.create(given))
+    add_defaults(cfg)  # as fairseq-hydra-train does
+    for section, config in ((cfg.task, WordnetLexiconConfig), (cfg.model, GrocLSTMLanguageModelConfig)):
+        for name in own(config):
+            assert section[name] == GIVEN[name], name
+    assert cfg.criterion.vocabulary_chunk == 77
+
+
+def test_the_criterions_option_arrives_from_the_command_line():
+    cfg = parse("--arch", "groc_lstm_lm", "--criterion", "chunked_cross_entropy", "--vocabulary-chunk", "77")
+    assert cfg.criterion.vocabulary_chunk == 77
 
 
 def test_task_and_model_share_their_options():

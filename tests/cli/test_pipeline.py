@@ -1,6 +1,7 @@
 """Preprocess, train, validate, score: the commands of the README on a tiny corpus."""
 
 import math
+import os
 import re
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 from cli_helpers import PLUGIN, evaluated, tokens_of
 
+from fairseq_groc.cli.score import load
 from fairseq_groc.lexicon.tables import FOLDER
 
 
@@ -53,6 +55,9 @@ def test_validate_counts_and_agrees_with_eval_lm(commands, corpus, models):
     output = commands.ok("fairseq-validate", corpus / "data", *PLUGIN, *options)
     assert tokens == total and f"wpb {total}" in output
     assert float(re.findall(r"ppl ([\d.]+)", output)[-1]) == pytest.approx(perplexity, rel=1e-3)
+    trained = (model.parent / "train.log").read_text()
+    last = [float(ppl) for ppl in re.findall(r"\| valid \| .*?ppl ([\d.]+)", trained)]
+    assert min(last) == pytest.approx(perplexity, abs=0.011)  # what training printed for its best checkpoint
     union = evaluated(commands.eval_lm(corpus / "union", model, "--gen-subset", "test1", "--batch-size", "8"))
     assert union == (tokens, pytest.approx(perplexity, rel=1e-3))  # rows moved to a larger dictionary: new words have no share
 
@@ -104,12 +109,24 @@ def test_scoring_lines(commands, corpus, models):
 
 def test_a_line_with_an_impossible_word_scores_minus_infinity(commands, corpus, models):
     text = corpus / "impossible.txt"
-    text.write_text("the cat sat\nthe zebra sat\n")
-    where = ["--path", models["tied"], "--data", corpus / "union"]
+    text.write_text("the cat sat\nthe zebra sat\nthe platypus sat\n")
+    where = ["--path", models["tied"], "--data", os.path.relpath(corpus / "union")]  # ../..: not beside the checkpoint
     output = commands.ok("python", "-m", "fairseq_groc", "score", text, *where)
     rows = [line.split("\t") for line in output.splitlines() if "\t" in line]
     assert math.isfinite(float(rows[0][0])) and rows[1][0] == "-inf"
-    assert "1 of 2 lines have words" in output and "--uniform-weight" in output
+    assert "1 of 3 lines have words" in output and "--uniform-weight" in output
+    assert "1 words, 'platypus' first, are not in the vocabulary" in output and "--vocabulary-from" in output
+    nowhere = ["--path", models["tied"], "--data", corpus / "nowhere"]
+    assert "nowhere/dict.txt not found" in commands.fails("python", "-m", "fairseq_groc", "score", text, *nowhere)
+
+
+def test_a_checkpoint_of_another_machine_serves_on_this_one(corpus, models, tmp_path):
+    """Trained with half precision and sampled updates, neither of which binds those who use it."""
+    saved = torch.load(models["compositional_output"], weights_only=True)
+    saved["cfg"]["task"].update(fp16=True, full_update_prob=0.5)
+    torch.save(saved, tmp_path / "gpu.pt")
+    hub = load(tmp_path / "gpu.pt", str(corpus / "union"))
+    assert math.isfinite(hub.score("the zebra sat")["positional_scores"].sum().item())
 
 
 def test_explain(commands, corpus):

@@ -51,6 +51,22 @@ def test_resume_inside_an_epoch_is_bit_equal(commands, corpus, tmp_path, updates
     assert counters[0] == counters[1] and set(counters[0]) == {"best", "num_runs"}
 
 
+def test_counters_of_schedule_and_patience_survive_a_resume(commands, corpus, tmp_path):
+    """With a learning rate at which nothing improves, so that they count."""
+    options = ["--lr-scheduler", "resumable_reduce_lr_on_plateau", "--lr-patience", "9", "--patience", "9", "--lr", "0.5"]
+    options += ["--valid-subset", "valid,valid1", "--no-epoch-checkpoints"]
+
+    def counters(folder, epochs):
+        commands.train(corpus / "data", tmp_path / folder, *options, "--max-epoch", epochs)
+        saved = torch.load(tmp_path / folder / "checkpoint_last.pt", weights_only=True)
+        schedule = saved["optimizer_history"][-1]["lr_scheduler_state"]
+        return schedule["num_bad_epochs"], schedule["best"], saved["extra_state"]["WordnetLexiconTask"]["early_stop"]
+
+    whole, first, resumed = counters("whole", 4), counters("resumed", 3), counters("resumed", 4)
+    assert resumed == whole != first
+    assert first[0] > 0 and first[2]["num_runs"] > 0
+
+
 def two_workers(data, save, *options):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -69,7 +85,8 @@ def two_workers(data, save, *options):
 
 
 def test_two_workers_equal_one_and_resume(commands, corpus, tmp_path):
-    options = [*EXACT, "--dropout", "0", "--dropout-in", "0", "--optimizer", "sgd", "--lr", "0.1"]
+    options = [*EXACT, "--dropout", "0", "--dropout-in", "0", "--optimizer", "sgd", "--lr", "0.1", "--vary-bptt"]
+    options += ["--update-freq", "2"]
     one = commands.train(corpus / "data", tmp_path / "one", *options, "--batch-size", "4")
     output = two_workers(corpus / "data", tmp_path / "two", *options, "--batch-size", "2")
     single, double = weights(tmp_path / "one"), weights(tmp_path / "two")

@@ -22,7 +22,8 @@ def value(found):
 def run(carried, *blocks, start=1.0):
     """Read blocks as the model does; the state after the i-th is start + i."""
     for i, block in enumerate(blocks):
-        carried.after(block, carried.before(block, 2), state(start + i))
+        carried.before(block, 2)
+        carried.after(block, state(start + i))
 
 
 @pytest.fixture(autouse=True)
@@ -53,8 +54,22 @@ def test_a_repeated_step_begins_where_it_began(quiet):
     run(carried, FIRST, SECOND)
     for attempt in (7.0, 8.0, 9.0):
         assert value(carried.before(SECOND, 2)) == 1
-        carried.after(SECOND, carried.before(SECOND, 2), state(attempt))
+        carried.after(SECOND, state(attempt))
         assert value(carried.before(THIRD, 2)) == attempt
+    assert not quiet.records
+
+
+def test_a_repeated_update_of_several_blocks_begins_where_it_began(quiet):
+    carried = CarriedState()
+    carried.begin_update(0)
+    run(carried, FIRST)
+    for attempt in (10.0, 20.0):
+        carried.begin_update(1)
+        assert value(carried.before(SECOND, 2)) == 1
+        run(carried, SECOND, THIRD, start=attempt)
+    assert len(carried._states["train"]) == 3
+    carried.begin_update(2)
+    assert value(carried.before(Block("train", 1, 0, 21, 28), 2)) == 21 and len(carried._states["train"]) == 1
     assert not quiet.records
 
 
@@ -88,13 +103,13 @@ def test_a_state_that_is_not_there_is_warned_of(quiet, block, batch_size):
 def test_only_the_latest_block_is_kept(quiet):
     carried = CarriedState()
     run(carried, *(Block("train", 1, 0, begin, begin + 1) for begin in range(100)))
-    assert len(carried.state_dict()["train"]) == 2
+    assert len(carried.state_dict()["train"]) == 1 and len(carried._states["train"]) == 2
 
 
 def test_no_graph_is_kept():
     carried = CarriedState()
     h = torch.ones(1, 2, 3, requires_grad=True)
-    carried.after(FIRST, None, [(h * 2, h * 3)])
+    carried.after(FIRST, [(h * 2, h * 3)])
     ((kept_h, kept_c),) = carried.before(SECOND, 2)
     assert not kept_h.requires_grad and not kept_c.requires_grad
 
@@ -105,7 +120,7 @@ def test_a_round_trip_through_a_file(tmp_path):
     run(carried, Block("valid", 1, 0, 0, 3), start=50.0)
     torch.save(carried.state_dict(), tmp_path / "carried.pt")
     restored.load_state_dict(torch.load(tmp_path / "carried.pt", weights_only=True), "cpu", torch.float64)
-    for block in (SECOND, THIRD, Block("valid", 1, 0, 3, 6)):
+    for block in (THIRD, Block("valid", 1, 0, 3, 6)):
         assert value(restored.before(block, 2)) == value(carried.before(block, 2))
         assert restored.before(block, 2)[0][0].dtype == torch.float64
     run(restored, THIRD, start=3.0)  # and it goes on from there

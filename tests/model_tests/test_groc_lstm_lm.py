@@ -1,39 +1,13 @@
 """The language model as fairseq holds it, without its commands: what it says does not depend on how it is asked."""
 
-from argparse import Namespace
-
 import pytest
 import torch
-from fairseq.data import Dictionary
 
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import OptionError
-from fairseq_groc.models.groc_lstm_lm import LOG_ZERO, GrocLSTMDecoder, GrocLSTMLanguageModel
+from fairseq_groc.modules.heads import LOG_ZERO
 
 WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra"]
-FILTERS = [3, 4]
-
-
-def dictionary_of(words):
-    dictionary = Dictionary()
-    for word in words:
-        dictionary.add_symbol(word)
-    return dictionary
-
-
-@pytest.fixture
-def model_of(vocabulary_of):
-    """Return a function from words and options to a model over them; the same seed gives the same parameters."""
-
-    def build(words, head="compositional_output", **options):
-        torch.manual_seed(3)
-        cfg = dict(decoder_embed_dim=6, decoder_hidden_size=8, decoder_layers=2, dropout=0.0, dropout_in=0.0, dropout_out=0.0)
-        cfg.update(output_head=head, char_embed_dim=4, char_filters=FILTERS, highway_layers=1, output_depth=1)
-        cfg.update(output_activation="relu", output_dropout=0.0, bias_activation="identity", **options)
-        decoder = GrocLSTMDecoder(dictionary_of(words), lambda _: vocabulary_of(words, [1, 2]), Namespace(**cfg))
-        return GrocLSTMLanguageModel(decoder).eval()
-
-    return build
 
 
 @pytest.fixture
@@ -122,13 +96,15 @@ def test_word_by_word_is_the_whole(model_of):
 
 def test_checkpoints_of_other_options_or_of_the_future_are_refused(model_of):
     model = model_of(WORDS)
+    model.decoder.lexicon = "file-2"
     for change, message in [
         (lambda extra: extra["settings"].update(highway_layers=2), "--highway-layers 1 .checkpoint: 2."),
         (lambda extra: extra.update(version=99), "version 99, newer than"),
+        (lambda extra: extra.update(lexicon="wordnet-1"), "come from another lexicon .file-2. than the checkpoint's .wordnet-1."),
     ]:
         state = model.state_dict()
         key = next(key for key in state if key.endswith("_extra_state"))
-        state[key] = {"version": state[key]["version"], "settings": dict(state[key]["settings"])}
+        state[key] = {**state[key], "settings": dict(state[key]["settings"])}
         change(state[key])
         with pytest.raises(OptionError, match=message):
             model.load_state_dict(state)

@@ -72,7 +72,7 @@ def test_the_expected_gradient_is_that_of_a_full_update(embedding, vocabulary, c
         mask[[form for form, drawn in zip(free, draw) if drawn]] = True
         chance = math.prod(rates[form] if drawn else 1 - rates[form] for form, drawn in zip(free, draw))
         step = Step(0, torch.tensor(sorted(certain | set(fixed))))
-        sampled.forget()
+        sampled._forms = None  # begin with a refresh
         rows = sampled.embed_drawn(embedding, vocabulary, step, mask)
         for total, gradient in zip(expected, gradients(rows, weights, embedding)):
             total += chance * gradient
