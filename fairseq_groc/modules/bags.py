@@ -154,5 +154,8 @@ class _LookUpAndPool(torch.autograd.Function):
 
 def _run(kernel: str, *arguments: Union[Tensor, int]) -> None:
     assert KERNELS is not None
-    KERNELS.use_threads(torch.get_num_threads())
+    threads = torch.get_num_threads()
+    KERNELS.use_threads(threads)
+    if torch.get_num_threads() != threads:  # numba's start sets OpenMP's number of threads for everybody
+        torch.set_num_threads(threads)
     getattr(KERNELS, kernel)(*(a if isinstance(a, int) else a.detach().contiguous().numpy() for a in arguments))

@@ -232,6 +232,8 @@ class WordnetLexiconTask(FairseqTask):
         )
 
     def _block_length(self) -> int:
+        if self.cfg.tokens_per_sample < 0:
+            raise OptionError(f"--tokens-per-sample {self.cfg.tokens_per_sample}: expected a positive number, or 0")
         if self.cfg.tokens_per_sample > 0:
             return self.cfg.tokens_per_sample
         return self.state.state_dict.get("groc", {}).get("tokens_per_sample", DEFAULT_BLOCK)
@@ -347,7 +349,7 @@ def _check_updates(cfg) -> None:
 
 
 def _check_use(cfg) -> None:
-    for name, least in (("refresh_interval", 1), ("encoding_chunk", 1), ("tokens_per_sample", 0), ("seed", 0)):
+    for name, least in (("refresh_interval", 1), ("encoding_chunk", 1), ("seed", 0)):
         if getattr(cfg, name) is not None and getattr(cfg, name) < least:
             raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected {least} or more")
     if not 0 <= cfg.uniform_weight < 1:

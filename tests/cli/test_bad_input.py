@@ -11,6 +11,8 @@ from cli_helpers import PLUGIN, ROOT, SMALL, TRAINING
 from fairseq_groc.__main__ import main
 from fairseq_groc.lexicon.tables import FOLDER
 
+VALID = ["--valid-subset", "valid,valid1"]
+
 
 @pytest.mark.parametrize(
     "content, message",
@@ -79,16 +81,16 @@ def test_data_that_does_not_fit(commands, corpus, tmp_path):
     (data / "binarised.json").unlink()  # as fairseq-preprocess leaves it
     assert "made for another dictionary" in train_fails(commands, data, tmp_path)
     (data / "dict.txt").write_text("\n".join(words[:5]) + "\n")
-    output = train_fails(commands, data, tmp_path, "--output-head", "tied", "--valid-subset", "valid,valid1")
+    output = train_fails(commands, data, tmp_path, "--output-head", "tied", *VALID)
     assert "words beyond the" in output and "binarised with another dictionary" in output
     (data / "dict.txt").write_text("\n".join(words + words[:1]) + "\n")
     assert "Duplicate word found" in train_fails(commands, data, tmp_path)
     shutil.copy(corpus / "data" / "dict.txt", data / "dict.txt")
-    two = ["--max-epoch", "2", "--valid-subset", "valid,valid1"]
+    two = ["--max-epoch", "2", *VALID]
     output = train_fails(commands, f"{corpus / 'data'}:{corpus / 'union'}", tmp_path / "two", *two)
     assert "union: dict.txt is not the dictionary that the text in this folder" in output
     (data / "valid.bin").write_bytes(b"")
-    assert "valid.bin holds no text" in train_fails(commands, data, tmp_path, "--valid-subset", "valid,valid1")
+    assert "valid.bin holds no text" in train_fails(commands, data, tmp_path, *VALID)
     assert not list((tmp_path / "save").glob("*.pt"))
 
 
@@ -97,7 +99,7 @@ def test_tables_of_another_lexicon(commands, corpus, models, tmp_path):
     shutil.copytree(corpus / "data", data)
     commands.ok("python", "-m", "fairseq_groc", "tables", data, "--lexicon-path", "none")
     score = ["fairseq-eval-lm", data, *PLUGIN, "--path", model, "--gen-subset", "valid"]
-    for output in (commands.fails(*score), train_fails(commands, data, tmp_path, "--restore-file", model)):
+    for output in (commands.fails(*score), train_fails(commands, data, tmp_path, "--restore-file", model, *VALID)):
         assert "come from another lexicon (none" in output and "python -m fairseq_groc tables" in output
     commands.ok(*score, "--any-lexicon")
 
@@ -128,13 +130,14 @@ def test_options_that_do_not_go_together(commands, corpus, models, tmp_path):
     both = ["--full-update-prob", "0.5", "--sampled-update-fraction", "0.5"]
     assert "two ways to save time" in train_fails(commands, data, tmp_path, *both)
     assert "expected a number above 0" in train_fails(commands, data, tmp_path, "--full-update-prob", "0")
-    assert "--tokens-per-sample -5: expected 0 or more" in train_fails(commands, data, tmp_path, "--tokens-per-sample", "-5")
+    negative = ["--tokens-per-sample", "-5", *VALID]
+    assert "--tokens-per-sample -5: expected a positive number" in train_fails(commands, data, tmp_path, *negative)
     assert "is for scoring" in train_fails(commands, data, tmp_path, "--export-embeddings", tmp_path / "e.pt")
     script = ROOT / "scripts" / "preprocess.sh"
     given = ["--train", corpus / "train.txt", "--vocabulary", data / "dict.txt", "--dest", tmp_path / "dest"]
     assert "--threshold has no meaning" in commands.fails(script, *given, "--threshold", "2")
     assert "--new-words-from would change" in commands.fails(script, *given, "--new-words-from", corpus / "other.txt")
-    dropping = ["--skip-remainder-batch", "--valid-subset", "valid,valid1"]
+    dropping = ["--skip-remainder-batch", *VALID]
     assert "--skip-remainder-batch drops text" in train_fails(commands, data, tmp_path, *dropping)
 
 

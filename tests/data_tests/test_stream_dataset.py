@@ -34,6 +34,7 @@ def test_independent_lines_by_hand(make, as_lines):
     assert first["target"].tolist() == [[13, 14, 15, 2], [10, 11, 2, PAD]]
     assert second["net_input"]["src_tokens"].tolist() == [[EOS, 12], [PAD, PAD]]
     assert second["target"].tolist() == [[12, 2], [PAD, PAD]] and second["ntokens"] == 2
+    assert first["id"].tolist() == [2, 0] and second["id"].tolist() == [1, -1]  # the lines' numbers
 
 
 @pytest.mark.parametrize("streams", [1, 2, 4])
