@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from cli_helpers import WORDS, Commands, tokens_of, write
 
+import fairseq_groc  # noqa: F401  (fairseq's checkpoints load safely from here on)
+
 
 @pytest.fixture(scope="session")
 def commands():
