@@ -51,7 +51,7 @@ class Model(nn.Module):
         if kind == "sparse":
             self.words.full_probability = float(value)
         if kind == "sampled":
-            self.words.sampled = SampledUpdates(float(value), 100, 1)
+            self.words.sampled = SampledUpdates(float(value), 20, 1)
         for parameter in self.encoder.parameters():
             parameter.data.uniform_(-0.05, 0.05)
 

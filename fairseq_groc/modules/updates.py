@@ -34,61 +34,46 @@ def is_frozen(probability: float, seed: int, number: int) -> bool:
 
 
 class SampledUpdates:
-    """Compute anew, with gradient, the words of the batch and a random fraction of all others.
+    """Compute anew, with gradient, the words of the batch, all that they are made of, and a random fraction of all other forms.
 
-    Exact: the embeddings of the batch's words as far as their own spelling goes, and every row that is drawn, given
-    the rows it refers to. The gradient of what is drawn with probability rho is scaled by 1/rho, all forms drawn
-    independently, so its expectation over the draws is the gradient of a full update at the same embeddings.
-    Approximate: all other rows are those of an earlier step (stale until they are drawn or refreshed), and so are
-    related and gloss words that were not drawn. Draws are systematic: a form of rate rho comes once in every 1/rho
-    updates, at a random place, so no row is older. Where a draw or a refresh falls depends on the update's number alone,
-    but the rows kept between refreshes are not saved: a resumed run begins with fresh ones.
+    Exact: the embeddings of the batch's words and their gradient, through spelling, relations and gloss. The gradient of all
+    others is scaled by 1/rho, forms drawn independently, so its expectation over the draws is the gradient of a full
+    update at the same embeddings. Approximate: rows that were not drawn are those of an earlier step, and so are the
+    related and gloss words of a drawn row that were not drawn themselves. Draws are systematic: a form comes once in every
+    1/rho updates, at a random place, so no row is older; every ``interval`` updates all are encoded. Where a draw or a
+    refresh falls depends on the update's number alone, but the rows kept between refreshes are not saved: a resumed run begins
+    with fresh ones.
 
     Args:
-        fraction: rho, in (0, 1), on average over all forms
+        fraction: rho, in (0, 1)
         interval: updates between two complete refreshes
         seed: of the draws
-        counts: how often each word is expected (V); a form's rate grows with the root of the counts of the words that
-            are made of it, because the gradient of a word grows with its probability. None: the same rate for all
     """
 
-    def __init__(self, fraction: float, interval: int, seed: int, counts: Optional[Tensor] = None):
-        self.fraction, self.interval, self.seed, self.counts = fraction, interval, seed, counts
-        self._rates: Optional[Tensor] = None  # (F)
+    def __init__(self, fraction: float, interval: int, seed: int):
+        self.fraction, self.interval, self.seed = fraction, interval, seed
         self._forms: Optional[Tensor] = None  # (F, d)
         self._words: Optional[Tensor] = None  # (V, d)
         self._refreshed = -1
 
-    def rates(self, vocabulary: Vocabulary) -> Tensor:
-        """Return the share of updates in which each form is drawn, (F)."""
-        if self._rates is None or len(self._rates) != vocabulary.num_forms:
-            if self.counts is None:
-                self._rates = torch.full((vocabulary.num_forms,), self.fraction)
-            else:
-                self._rates = sampling_rates(_use(vocabulary, self.counts.float()).sqrt(), self.fraction)
-        return self._rates
-
-    def draw(self, vocabulary: Vocabulary, number: int) -> Tensor:
+    def draw(self, num_forms: int, number: int) -> Tensor:
         """Return which forms an update draws, a mask (F)."""
-        rates, within = self.rates(vocabulary), number % self.interval
-        place = torch.rand(vocabulary.num_forms, generator=generator(self.seed, number // self.interval))
-        return ((within + 1) * rates + place).floor() > (within * rates + place).floor()
+        place = torch.rand(num_forms, generator=generator(self.seed, number // self.interval))
+        within = number % self.interval
+        return ((within + 1) * self.fraction + place).floor() > (within * self.fraction + place).floor()
 
     def embed(self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, step: Step) -> Tensor:
         """Return the embeddings of all words, (V, d), with gradient to those computed now."""
-        return self.embed_drawn(embedding, vocabulary, step, self.draw(vocabulary, step.number))
+        return self.embed_drawn(embedding, vocabulary, step, self.draw(vocabulary.num_forms, step.number))
 
     def embed_drawn(self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, step: Step, drawn: Tensor) -> Tensor:
         """The same for given draws, a mask (F)."""
         self._refresh(embedding, vocabulary, step.number)
         assert self._forms is not None and self._words is not None
-        device = self._forms.device
-        certain = torch.zeros(vocabulary.num_forms, dtype=torch.bool, device=device)
-        certain[step.words.to(device)] = True
-        chosen = (drawn.to(device) | certain).nonzero().squeeze(1)  # words come before the other forms
+        certain = self._parts(vocabulary, step.words.to(self._forms.device))
+        chosen = (drawn.to(certain.device) | certain).nonzero().squeeze(1)  # words come before the other forms
         words = chosen[chosen < vocabulary.num_words]
-        rates = self.rates(vocabulary).to(self._forms)
-        scale = rates[chosen].reciprocal_().masked_fill_(certain[chosen], 1)
+        scale = self._forms.new_ones(len(chosen)).masked_fill_(~certain[chosen], 1 / self.fraction)
         encoded = embedding.surface(vocabulary.subset(chosen))
         fresh = _Chosen(chosen, _ScaledGradient.apply(encoded, scale), self._forms)
         own = encoded[: len(words)]
@@ -98,6 +83,16 @@ class SampledUpdates:
         self._forms[chosen] = encoded.detach()
         return _Renewed.apply(_ScaledGradient.apply(rows, scale[: len(words)]), words, self._words)
 
+    @staticmethod
+    def _parts(vocabulary: Vocabulary, words: Tensor) -> Tensor:
+        """Return which forms some words are made of, a mask (F)."""
+        parts = torch.zeros(vocabulary.num_forms, dtype=torch.bool, device=words.device)
+        words = words.unique()
+        parts[words] = True
+        for bags in (vocabulary.relations(), vocabulary.definitions()):
+            parts[pick(bags, words)[0].long()] = True
+        return parts
+
     def _refresh(self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, number: int) -> None:
         stale = self._forms is None or len(self._forms) != vocabulary.num_forms
         if stale or (number % self.interval == 0 and number != self._refreshed):
@@ -105,27 +100,6 @@ class SampledUpdates:
                 self._forms = embedding.surface(vocabulary)
                 self._words = embedding.combine(self._forms, vocabulary)
             self._refreshed = number
-
-
-def sampling_rates(weights: Tensor, fraction: float) -> Tensor:
-    """Return rates in proportion to *weights*, at most 1, at least a quarter of *fraction*, with *fraction* as their mean."""
-    low, high = 0.0, 1 / float(weights[weights > 0].min())
-    for _ in range(60):
-        middle = (low + high) / 2
-        rates = (weights * middle).clamp(fraction / 4, 1)
-        low, high = (middle, high) if float(rates.mean()) < fraction else (low, middle)
-    return rates
-
-
-def _use(vocabulary: Vocabulary, counts: Tensor) -> Tensor:
-    """Return how often each form is part of a word, (F): as itself, or as one of its relations or gloss words."""
-    counts = counts.clamp(min=1)
-    use = torch.zeros(vocabulary.num_forms)
-    use[: vocabulary.num_words] = counts
-    for bags in (vocabulary.relations(), vocabulary.definitions()):
-        sizes = bags.starts.diff().long().cpu()
-        use.index_add_(0, bags.items.long().cpu(), (counts / sizes.clamp(min=1)).repeat_interleave(sizes))
-    return use
 
 
 class _Chosen:

@@ -50,7 +50,7 @@ class WordnetLexiconConfig(HeadConfig):
     sampled_update_fraction: float = field(
         default=1.0, metadata={"help": "sampled updates: encode the batch's words and this fraction of the others a step"}
     )
-    refresh_interval: int = field(default=100, metadata={"help": "sampled updates: encode all words once in so many steps"})
+    refresh_interval: int = field(default=20, metadata={"help": "sampled updates: encode all words once in so many steps"})
     any_lexicon: bool = field(
         default=False, metadata={"help": "use lexicon tables of another lexicon than the checkpoint was trained with"}
     )
@@ -137,9 +137,7 @@ class WordnetLexiconTask(FairseqTask):
             words.file = Path(self.cfg.export_embeddings) if self.cfg.export_embeddings else None
             words.full_probability, words.seed = self.cfg.full_update_prob, self.cfg.seed
             if self.cfg.sampled_update_fraction < 1:
-                counts = torch.tensor(self.dictionary.count)
-                fraction, interval = self.cfg.sampled_update_fraction, self.cfg.refresh_interval
-                words.sampled = SampledUpdates(fraction, interval, self.cfg.seed, counts)
+                words.sampled = SampledUpdates(self.cfg.sampled_update_fraction, self.cfg.refresh_interval, self.cfg.seed)
 
     # -- data ----------------------------------------------------------------------------------------------------
 

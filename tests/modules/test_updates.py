@@ -1,7 +1,6 @@
 """Sparse and sampled updates: what is exact, what is expected, and when."""
 
 import itertools
-import math
 
 import pytest
 import torch
@@ -51,49 +50,46 @@ def test_a_fresh_sample_gives_the_embeddings_of_a_full_update(embedding, vocabul
     torch.testing.assert_close(rows, embedding(vocabulary), rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("counts", [None, [1, 1, 1, 1, 900, 40, 3, 1]])
-def test_the_expected_gradient_is_that_of_a_full_update(embedding, vocabulary, counts):
-    batch = torch.tensor([2, 4, 5])
-    sampled = SampledUpdates(0.3, 10, seed=1, counts=None if counts is None else torch.tensor(counts))
-    rates = sampled.rates(vocabulary).tolist()
+def test_the_expected_gradient_is_that_of_a_full_update(embedding, vocabulary):
+    fraction, batch = 0.3, torch.tensor([2, 5])
     weights = torch.randn(vocabulary.num_words, 4, dtype=torch.double)
     full = gradients(embedding(vocabulary), weights, embedding)
-    certain = set(batch.tolist())
-    free = [form for form in range(vocabulary.num_forms) if form not in certain]
-    if len(free) > 6:  # the others are always computed, and all 2^6 draws of six are summed
-        fixed, free = free[6:], free[:6]
-        rates = [1.0 if form in fixed else rate for form, rate in enumerate(rates)]
-        sampled._rates = torch.tensor(rates)
-    else:
-        fixed = []
+    certain = SampledUpdates._parts(vocabulary, batch)
+    free = (~certain).nonzero().squeeze(1).tolist()
+    assert 4 in free  # a word that is sampled itself, with its relations and gloss
+    words, free = batch.tolist(), free[:7]  # all 2^7 draws of seven forms are summed, the others are certain
+    others = [form for form in range(vocabulary.num_forms) if not certain[form] and form not in free]
     expected = [torch.zeros_like(g) for g in full]
     for draw in itertools.product([False, True], repeat=len(free)):
         mask = torch.zeros(vocabulary.num_forms, dtype=torch.bool)
         mask[[form for form, drawn in zip(free, draw) if drawn]] = True
-        chance = math.prod(rates[form] if drawn else 1 - rates[form] for form, drawn in zip(free, draw))
-        step = Step(0, torch.tensor(sorted(certain | set(fixed))))
-        sampled._forms = None  # begin with a refresh
-        rows = sampled.embed_drawn(embedding, vocabulary, step, mask)
+        chance = fraction ** sum(draw) * (1 - fraction) ** (len(draw) - sum(draw))
+        sampled = SampledUpdates(fraction, 10, seed=1)
+        sampled._parts = lambda *_: certain.index_fill(0, torch.tensor(others, dtype=torch.long), True)
+        rows = sampled.embed_drawn(embedding, vocabulary, Step(0, torch.tensor(words)), mask)
         for total, gradient in zip(expected, gradients(rows, weights, embedding)):
             total += chance * gradient
     for a, b in zip(expected, full):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-10)
 
 
-def test_draws_are_systematic_and_as_frequent_as_their_rates(vocabulary):
-    counts = torch.tensor([1, 1, 1, 1, 900, 40, 3, 1])
-    sampled = SampledUpdates(0.3, 1000, seed=1, counts=counts)
-    rates = sampled.rates(vocabulary)
-    assert rates.mean().item() == pytest.approx(0.3, abs=1e-3) and rates.min() >= 0.075 and rates.max() <= 1
-    assert rates[4] > rates[5] > rates[6]
-    draws = torch.stack([sampled.draw(vocabulary, number) for number in range(1000)]).double()
-    torch.testing.assert_close(draws.mean(0), rates.double(), rtol=0, atol=2e-3)
-    for form in range(vocabulary.num_forms):
-        gaps = draws[:, form].nonzero().squeeze(1).diff()
-        assert gaps.max() <= math.ceil(1 / rates[form].item())
-    first, again = sampled.draw(vocabulary, 7), SampledUpdates(0.3, 1000, seed=1, counts=counts).draw(vocabulary, 7)
-    assert torch.equal(first, again) and not torch.equal(first, sampled.draw(vocabulary, 1007))
-    places = torch.stack([SampledUpdates(0.3, 1, seed=i).draw(vocabulary, i) for i in range(4000)]).double().mean(0)
+def test_what_the_batch_is_made_of_is_exact(embedding, vocabulary):
+    batch = torch.tensor([4, 5])
+    weights = torch.zeros(vocabulary.num_words, 4, dtype=torch.double).index_fill(0, batch, 1.0)
+    nothing = torch.zeros(vocabulary.num_forms, dtype=torch.bool)
+    rows = SampledUpdates(0.3, 10, seed=1).embed_drawn(embedding, vocabulary, Step(0, batch), nothing)
+    for a, b in zip(gradients(rows, weights, embedding), gradients(embedding(vocabulary), weights, embedding)):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)
+
+
+def test_draws_are_systematic():
+    sampled = SampledUpdates(0.3, 1000, seed=1)
+    draws = torch.stack([sampled.draw(50, number) for number in range(1000)])
+    assert (draws.double().mean(0) - 0.3).abs().max() <= 1e-3
+    assert all(draws[:, form].nonzero().squeeze(1).diff().max() <= 4 for form in range(50))  # once in every 1/0.3 updates
+    again = SampledUpdates(0.3, 1000, seed=1)
+    assert torch.equal(again.draw(50, 7), draws[7]) and not torch.equal(again.draw(50, 1007), draws[7])
+    places = torch.stack([SampledUpdates(0.3, 1, seed=i).draw(50, i) for i in range(4000)]).double().mean(0)
     assert (places - 0.3).abs().max() < 0.04  # over all places in the cycle: five standard deviations
 
 
