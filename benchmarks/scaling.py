@@ -25,6 +25,7 @@ from vocabularies import vocabulary_of
 
 from fairseq_groc.modules.build import build_embedding, build_head
 from fairseq_groc.modules.chunked_loss import chunked_cross_entropy
+from fairseq_groc.modules.compositional import DEFAULT_CHUNK
 from fairseq_groc.modules.lstm import LSTMEncoder
 from fairseq_groc.modules.softmax_layer import WordMatrices
 from fairseq_groc.modules.updates import SampledUpdates
@@ -79,10 +80,12 @@ def timed(function, repeats: int):
     return seconds
 
 
-def training(run: str, size: int, folder: Path, shape: dict, steps: int) -> dict:
+def training(run: str, size: int, args, shape: dict) -> dict:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(1)
-    model = Model(run, size, folder, **shape).to(device).train()
+    model = Model(run, size, args.out, **shape).to(device).train()
+    if model.words.vocabulary is not None:
+        model.words.embedding.surface.chunk = args.encoding_chunk
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     state = None
 
@@ -101,7 +104,7 @@ def training(run: str, size: int, folder: Path, shape: dict, steps: int) -> dict
                 parameter.grad = None
         optimizer.step()
 
-    seconds = timed(step, steps + 2)[2:]
+    seconds = timed(step, args.steps + 2)[2:]
     result = summary(seconds)
     if run in ("tied", "lookup", "full"):
         result["scoring_tokens_per_second"] = scoring(model.eval(), size, device)
@@ -162,13 +165,14 @@ def peak() -> float:
 def child(args) -> None:
     shape = SHAPES[args.shape]
     run, size = args.runs[0], args.sizes[0]
-    measure = floor(size, args.out, shape, args.steps) if run == "floor" else training(run, size, args.out, shape, args.steps)
+    measure = floor(size, args.out, shape, args.steps) if run == "floor" else training(run, size, args, shape)
     print("RESULT " + json.dumps(measure))
 
 
 def measured(args, run: str, size: int) -> dict:
     """Measure in a process of its own."""
-    options = ["--out", args.out, "--runs", run, "--sizes", size, "--shape", args.shape, "--steps", args.steps, "--child"]
+    options = ["--out", args.out, "--runs", run, "--sizes", size, "--shape", args.shape, "--steps", args.steps]
+    options += ["--encoding-chunk", args.encoding_chunk, "--child"]
     done = subprocess.run([sys.executable, __file__, *map(str, options)], stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.split("RESULT ")[1])
 
@@ -180,6 +184,7 @@ def main() -> None:
     parser.add_argument("--runs", nargs="+", default=RUNS)
     parser.add_argument("--shape", choices=SHAPES, default="ptb")
     parser.add_argument("--steps", type=int, default=7)
+    parser.add_argument("--encoding-chunk", type=int, default=DEFAULT_CHUNK, help="forms encoded at a time")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     keep_memory()
@@ -190,7 +195,7 @@ def main() -> None:
     saved = json.loads(results.read_text()) if results.exists() else {"machine": machine(), "runs": {}}
     for size in args.sizes:
         for run in args.runs:
-            key = f"{run} {size}"
+            key = key_of(args, run, size)
             if key not in saved["runs"]:
                 print(f"{run} at V = {size:,}", file=sys.stderr, flush=True)
                 saved["runs"][key] = measured(args, run, size)
@@ -199,13 +204,18 @@ def main() -> None:
     draw(saved, args, results.with_suffix(".png"))
 
 
+def key_of(args, run: str, size: int) -> str:
+    chunk = f" chunk {args.encoding_chunk}" if args.encoding_chunk != DEFAULT_CHUNK else ""
+    return f"{run} {size}{chunk}"
+
+
 def table(saved: dict, args) -> str:
     lines = [f"{args.shape} shape, {saved['machine']}; ms: median (min to max) of {args.steps} steps"]
     lines.append(
         f"{'V':>8} {'run':<13}{'ms':>8}{'min':>8}{'max':>8}{'x tied':>8}{'x floor':>9}{'peak GiB':>10}{'scored tokens/s':>17}"
     )
     for size in args.sizes:
-        runs = {run: saved["runs"][f"{run} {size}"] for run in args.runs}
+        runs = {run: saved["runs"][key_of(args, run, size)] for run in args.runs}
         for run, r in runs.items():
             relative = [r["ms"] / runs[other]["ms"] if other in runs else float("nan") for other in ("tied", "floor")]
             speed = f"{r['scoring_tokens_per_second']:,.0f}" if "scoring_tokens_per_second" in r else ""
@@ -216,15 +226,18 @@ def table(saved: dict, args) -> str:
 
 def draw(saved: dict, args, path: Path) -> None:
     """Save time and memory against V."""
+    import logging
+
     import matplotlib
 
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq leaves the root logger talkative
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     figure, panels = pyplot.subplots(1, 2, figsize=(10, 4))
     for axis, key, label in zip(panels, ("ms", "peak_gib"), ("ms a training step", "peak memory, GiB")):
         for run in args.runs:
-            values = [saved["runs"][f"{run} {size}"][key] for size in args.sizes]
+            values = [saved["runs"][key_of(args, run, size)][key] for size in args.sizes]
             axis.plot(args.sizes, values, marker="o", markersize=4, label=run)
         axis.set(xlabel="words in the vocabulary", ylabel=label, xscale="log", yscale="log" if key == "ms" else "linear")
     panels[0].legend()

@@ -6,6 +6,7 @@ V: words; F: forms; C: character features; d: embedding size; G: distinct n-gram
 from __future__ import annotations
 
 import logging
+import math
 from typing import Sequence, Tuple, Union, cast
 
 import torch
@@ -16,7 +17,7 @@ from fairseq_groc.modules.bags import convolve_and_pool
 from fairseq_groc.modules.vocabulary import NUM_SYMBOLS, Forms, Vocabulary
 
 logger = logging.getLogger(__name__)
-DEFAULT_CHUNK = 65_536  # forms at a time: up to 5 GB with the released model's filters
+DEFAULT_CHUNK = 65_536  # forms at a time: up to 6 GB with the released model's filters
 
 
 class Highway(nn.Module):
@@ -61,12 +62,12 @@ class SurfaceEncoder(nn.Module):
         """
         if not isinstance(vocabulary, Vocabulary) or vocabulary.num_forms <= self.chunk:
             return self._encode(vocabulary)
-        pieces = torch.arange(vocabulary.num_forms, device=self.characters.weight.device).split(self.chunk)
+        forms = torch.arange(vocabulary.num_forms, device=self.characters.weight.device)
         encoded = []
-        for i, piece in enumerate(pieces):
+        for piece in forms.tensor_split(math.ceil(len(forms) / self.chunk)):
             encoded.append(checkpoint(self._encode, vocabulary.subset(piece), use_reentrant=False))
             if not self.training:
-                logger.info(f"encoded {min((i + 1) * self.chunk, vocabulary.num_forms):,} of {vocabulary.num_forms:,} forms")
+                logger.info(f"encoded {int(piece[-1]) + 1:,} of {len(forms):,} forms")
         return torch.cat(encoded)
 
     def _encode(self, forms: Union[Vocabulary, Forms]) -> Tensor:
