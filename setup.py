@@ -25,6 +25,6 @@ setup(
     extras_require={
         # not a requirement: many users have a fairseq of their own, which must not be overwritten
         "fairseq": ["fairseq-fixed==0.12.3.1"],
-        "cpu": ["numba>=0.60"],  # compiles the encoder's gathers and scatters: half its time on CPUs
+        "cpu": ["numba>=0.60"],  # compiles the encoder's gathers and scatters on CPUs
     },
 )

@@ -23,7 +23,7 @@ except Exception as error:  # missing, or broken: fairseq 0.12.2 fails with Valu
 
 import torch
 
-# large blocks in huge pages: without, clearing small ones anew at each step is a third of the time on CPUs
+# large blocks in huge pages: the system clears far fewer of them anew at each step on CPUs
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 # fairseq's checkpoints hold one class beside plain types; torch >= 2.6 loads them safely once it is named

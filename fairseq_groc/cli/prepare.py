@@ -56,13 +56,14 @@ def read_lines(path: Path, text_of: Callable[[str, int], str] = lambda line, num
     with open(path, "rb") as file:
         for number, raw in enumerate(file, start=1):
             try:
-                line = raw.decode("utf-8")
+                line = raw.decode("utf-8").rstrip("\r\n")
             except UnicodeDecodeError as error:
                 raise DataError(f"{path}:{number}: not UTF-8 ({error.reason}). Convert the file: iconv -t UTF-8") from None
+            words = text_of(line, number).split()
             for symbol in RESERVED:
-                if symbol in text_of(line.rstrip("\r\n"), number).split():
+                if symbol in words:
                     raise DataError(f"{path}:{number}: contains {symbol}, which fairseq reserves. Remove or respell it.")
-            yield line.rstrip("\r\n")
+            yield line
 
 
 def _text(args) -> None:
