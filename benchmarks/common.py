@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import List
+from typing import List, Tuple
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -19,19 +19,21 @@ def keep_memory() -> None:
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **MEMORY})
 
 
-def fairseq_train(data: Path, options: List, log: Path) -> str:
-    """Run ``fairseq-train`` and return its output, which *log* keeps.
+def fairseq_train(data: Path, options: List, log: Path) -> Tuple[str, float]:
+    """Run ``fairseq-train`` and return its output, which *log* keeps, and its peak memory in GiB.
 
     Raises:
         RuntimeError: it failed; with the end of its output.
     """
     command = [str(part) for part in [BIN / "fairseq-train", data, "--num-workers", 0, "--log-format", "simple", *options]]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(os.environ))
     log.parent.mkdir(parents=True, exist_ok=True)
-    log.write_text(done.stdout)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}\n{done.stdout[-2000:]}")
-    return done.stdout
+    with open(log, "w") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
+        _, status, usage = os.wait4(process.pid, 0)
+    output = log.read_text()
+    if status:
+        raise RuntimeError(f"{' '.join(command)}\n{output[-2000:]}")
+    return output, usage.ru_maxrss / 2**20
 
 
 def parameters(output: str) -> int:

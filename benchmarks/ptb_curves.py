@@ -3,14 +3,16 @@
     python benchmarks/ptb_curves.py DATA --out DIR [--runs tied groc groc-sampled-0.1 ...] [--updates 660] [--seconds 300]
 
 DATA is a folder from scripts/preprocess.sh --dataset ptb. Runs: tied, groc, groc-sampled-RHO (sampled updates) and
-groc-sparse-P (the paper's sparse updates), each with several learning rates. Seconds are those of
-training alone, as fairseq logs them. A run goes on past --updates until it has trained for --seconds, so that all can be
-compared at equal updates and at equal seconds. Runs that are done are not repeated: give the same DIR to go on.
+groc-sparse-P (the paper's sparse updates); -bf16 behind a name for the encoder's products in bfloat16. Each with several
+learning rates. Seconds are updates times the median update's, so that a disturbance in one run does not count. A run goes
+on past --updates until it has trained for --seconds, so that all can be compared at equal updates and at equal seconds. Runs
+that are done are not repeated: give the same DIR to go on.
 """
 
 import argparse
 import json
 import re
+import statistics
 from pathlib import Path
 from typing import List, Tuple
 
@@ -26,11 +28,11 @@ def model_options(name: str) -> List[str]:
     """Return the options of a run by its name."""
     if name == "tied":
         return ["--output-head", "tied"]
-    options = ["--output-head", "compositional_output"]
-    kind, _, value = name.replace("groc", "").strip("-").partition("-")
+    options = ["--output-head", "compositional_output"] + ["--encode-in-bf16"] * name.endswith("-bf16")
+    kind, _, value = name.removesuffix("-bf16").replace("groc", "").strip("-").partition("-")
     flags = {"": [], "sampled": ["--sampled-update-fraction", value], "sparse": ["--full-update-prob", value]}
     if kind not in flags:
-        raise SystemExit(f"unknown run {name}: tied, groc, groc-sampled-RHO or groc-sparse-P")
+        raise SystemExit(f"unknown run {name}: tied, groc, groc-sampled-RHO or groc-sparse-P, with or without -bf16")
     return options + flags[kind]
 
 
@@ -59,9 +61,10 @@ def trained(data: Path, name: str, rate: float, updates: int, args) -> str:
 
 
 def curve_of(output: str) -> List[Tuple[int, float, float]]:
-    inner = re.findall(r"train_inner \|.* num_updates=(\d+),.* train_wall=([\d.]+)", output)
+    """Return (updates, seconds, perplexity); seconds are updates times the median over log intervals of an update's."""
+    speeds = [float(ups) for ups in re.findall(r"train_inner \|.* ups=([\d.]+)", output)]
     valid = re.findall(r"\| valid \| .* ppl ([\d.]+) .*num_updates (\d+)", output)
-    curve = {int(n): (int(n), sum(float(s) for at, s in inner if int(at) <= int(n)), float(ppl)) for ppl, n in valid}
+    curve = {int(n): (int(n), int(n) / statistics.median(speeds), float(ppl)) for ppl, n in valid}
     return sorted(curve.values())
 
 

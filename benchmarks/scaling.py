@@ -2,8 +2,9 @@
 
     python benchmarks/scaling.py --out DIR [--sizes 10000 33000 80000 200000] [--runs floor tied lookup full ...]
 
-Runs: tied, lookup, full (compositional_output), sparse-P, sampled-RHO, and floor: the bare matrix products of a full
-step, forward and backward, and nothing else. Time is that of a training step (forward, backward, clipping, Adam) at the
+Runs: any head by its name, full (compositional_output), sparse-P, sampled-RHO; -bf16 behind a name for the encoder's products in
+bfloat16; and floor: the bare matrix products of a full step, forward and backward, and nothing else.
+Time is that of a training step (forward, backward, clipping, Adam) at the
 paper's Penn Treebank shape, relative to tied at the same V in the same run; every run is a process of its own, so its
 peak memory is its own. The text is random: only speed is measured. Needs WordNet once, for the words; with DIR carried
 along it needs nothing. Runs that are done are not repeated.
@@ -23,17 +24,19 @@ from common import keep_memory, machine
 from torch import nn
 from vocabularies import vocabulary_of
 
-from fairseq_groc.modules.build import build_embedding, build_head
-from fairseq_groc.modules.chunked_loss import chunked_cross_entropy
-from fairseq_groc.modules.compositional import DEFAULT_CHUNK
+from fairseq_groc.modules.build import build_embedding, build_head, needs_spellings
+from fairseq_groc.modules.compositional import DEFAULT_CHUNK, SurfaceEncoder
+from fairseq_groc.modules.heads import HEADS
 from fairseq_groc.modules.lstm import LSTMEncoder
 from fairseq_groc.modules.softmax_layer import WordMatrices
 from fairseq_groc.modules.updates import SampledUpdates
+from fairseq_groc.options import HeadConfig, head_settings
 
 FILTERS = [32, 32, 64, 128, 256, 512]
 SHAPES = {"ptb": dict(dim=300, hidden=1024, depth=0), "wikitext2": dict(dim=256, hidden=1024, depth=1)}
 STREAMS, BLOCK = 20, 35
-RUNS = ["floor", "tied", "lookup", "full", "sparse-0.1", "sampled-0.1"]
+BF16 = "-bf16"
+RUNS = ["floor", "tied", "lookup", "full", "full-bf16", "sparse-0.1", "sampled-0.1", "sampled-0.1-bf16"]
 
 
 class Model(nn.Module):
@@ -41,25 +44,25 @@ class Model(nn.Module):
 
     def __init__(self, run: str, size: int, folder: Path, dim: int, hidden: int, depth: int):
         super().__init__()
-        head = run if run in ("tied", "lookup") else "compositional_output"
-        words = [str(i) for i in range(size)] if head != "compositional_output" else []
-        vocabulary = vocabulary_of(size, range(1, 7), folder) if head == "compositional_output" else None
-        embedding = build_embedding(head, words, dim, 16, FILTERS, 1)
-        output = build_head(head, words, dim, depth, "relu", 0.2, "identity")
+        kind, _, value = run.removesuffix(BF16).partition("-")
+        options = dict(output_depth=depth, output_dropout=0.2, output_head=kind if kind in HEADS else "compositional_output")
+        settings = head_settings(HeadConfig(**options))
+        words = [str(i) for i in range(size)]
+        vocabulary = vocabulary_of(size, range(1, 7), folder) if needs_spellings(settings) else None
+        embedding, output = build_embedding(words, dim, settings), build_head(words, dim, settings)
         self.words = WordMatrices(embedding, output, vocabulary, torch.arange(size) < 2)
         self.encoder = LSTMEncoder(dim, hidden, 2, 0.65, 0.4, 0.0)
-        kind, _, value = run.partition("-")
         if kind == "sparse":
             self.words.full_probability = float(value)
         if kind == "sampled":
-            self.words.sampled = SampledUpdates(float(value), 20, 1)
+            self.words.sampled = SampledUpdates(float(value), 100, 1)
         for parameter in self.encoder.parameters():
             parameter.data.uniform_(-0.05, 0.05)
 
     def forward(self, source, target, state):
         inputs, outputs, bias = self.words()
         h, state = self.encoder(nn.functional.embedding(source, inputs), state)
-        losses = chunked_cross_entropy(h.flatten(0, 1), outputs, bias, target.flatten(), 1)
+        losses = self.words.head.losses(h.flatten(0, 1), outputs, bias, target.flatten(), 1)
         return losses.sum(), [(a.detach(), b.detach()) for a, b in state]
 
 
@@ -84,8 +87,10 @@ def training(run: str, size: int, args, shape: dict) -> dict:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(1)
     model = Model(run, size, args.out, **shape).to(device).train()
-    if model.words.vocabulary is not None:
-        model.words.embedding.surface.chunk = args.encoding_chunk
+    for module in model.words.modules():
+        if isinstance(module, SurfaceEncoder):
+            module.chunk = args.encoding_chunk
+            module.training_precision = torch.bfloat16 if run.endswith(BF16) else None
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     state = None
 
@@ -106,7 +111,7 @@ def training(run: str, size: int, args, shape: dict) -> dict:
 
     seconds = timed(step, args.steps + 2)[2:]
     result = summary(seconds)
-    if run in ("tied", "lookup", "full"):
+    if run in HEADS or run == "full":
         result["scoring_tokens_per_second"] = scoring(model.eval(), size, device)
     return {**result, "parameters": sum(p.numel() for p in model.parameters()), "peak_gib": peak()}
 
@@ -212,7 +217,7 @@ def key_of(args, run: str, size: int) -> str:
 def table(saved: dict, args) -> str:
     lines = [f"{args.shape} shape, {saved['machine']}; ms: median (min to max) of {args.steps} steps"]
     lines.append(
-        f"{'V':>8} {'run':<13}{'ms':>8}{'min':>8}{'max':>8}{'x tied':>8}{'x floor':>9}{'peak GiB':>10}{'scored tokens/s':>17}"
+        f"{'V':>8} {'run':<17}{'ms':>8}{'min':>8}{'max':>8}{'x tied':>8}{'x floor':>9}{'peak GiB':>10}{'scored tokens/s':>17}"
     )
     for size in args.sizes:
         runs = {run: saved["runs"][key_of(args, run, size)] for run in args.runs}
@@ -220,7 +225,7 @@ def table(saved: dict, args) -> str:
             relative = [r["ms"] / runs[other]["ms"] if other in runs else float("nan") for other in ("tied", "floor")]
             speed = f"{r['scoring_tokens_per_second']:,.0f}" if "scoring_tokens_per_second" in r else ""
             numbers = f"{r['ms']:>8,.0f}{r['min']:>8,.0f}{r['max']:>8,.0f}{relative[0]:>8.2f}{relative[1]:>9.2f}"
-            lines.append(f"{size:>8,} {run:<13}{numbers}{r['peak_gib']:>10.1f}{speed:>17}")
+            lines.append(f"{size:>8,} {run:<17}{numbers}{r['peak_gib']:>10.1f}{speed:>17}")
     return "\n".join(lines)
 
 

@@ -74,7 +74,7 @@ def plain_loop(vocabulary: int, updates: int) -> float:
 
 def fairseq_step(data: Path, options, updates: int, scratch: Path):
     """Return the median seconds of a step as fairseq logs tokens per second, and the number of parameters."""
-    output = fairseq_train(data, [*COMMON, *options, "--max-update", updates, "--save-dir", scratch], scratch / "log")
+    output, _ = fairseq_train(data, [*COMMON, *options, "--max-update", updates, "--save-dir", scratch], scratch / "log")
     speeds = [float(s.replace(",", "")) for s in re.findall(r"train_inner .*? wps=([\d.]+)", output)]
     return STREAMS * BLOCK / statistics.median(speeds[1:]), parameters(output)
 

@@ -3,7 +3,8 @@
 Registered with fairseq on import (``--user-dir fairseq_groc``):
 
 - task ``wordnet_lexicon``
-- architectures ``groc_lstm_lm``, ``groc_lstm_lm_ptb``, ``groc_lstm_lm_wikitext2``, ``groc_lstm_lm_small``
+- task ``translation_output_head``
+- architecture ``groc_lstm_lm`` and the papers' models by name (docs/presets.md)
 - criterion ``chunked_cross_entropy``
 - learning-rate schedule ``resumable_reduce_lr_on_plateau``
 """
@@ -32,4 +33,4 @@ torch.serialization.add_safe_globals([argparse.Namespace])
 from fairseq_groc.criterions import chunked_cross_entropy  # noqa: E402, F401
 from fairseq_groc.models import groc_lstm_lm  # noqa: E402, F401
 from fairseq_groc.optim import resumable_plateau  # noqa: E402, F401
-from fairseq_groc.tasks import wordnet_lexicon  # noqa: E402, F401
+from fairseq_groc.tasks import translation_output_head, wordnet_lexicon  # noqa: E402, F401

@@ -4,7 +4,7 @@ import argparse
 import logging
 import sys
 
-from fairseq_groc.cli import config, explain, export, prepare, preprocess, score, tables, user_dir
+from fairseq_groc.cli import config, explain, export, prepare, preprocess, presets, score, tables, user_dir
 from fairseq_groc.errors import GrocError
 
 COMMANDS = {
@@ -16,6 +16,7 @@ COMMANDS = {
     "score": score,
     "export": export,
     "config": config,
+    "presets": presets,
 }
 
 

@@ -1,20 +1,24 @@
-"""Options that task and model share, and the presets that set them.
+"""Options that task and model share.
 
 The defaults live in the task (so that any model can have a head); the model repeats every option as an
 interpolation of the task's (so that architecture presets can set it).
 """
 
-from dataclasses import dataclass, field, fields
-from typing import Any, Dict, List
+from dataclasses import dataclass, field, fields, make_dataclass
+from typing import Any, Collection, Dict, List
 
 from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 
 from fairseq_groc.errors import OptionError
-from fairseq_groc.modules.heads import ACTIVATIONS
+from fairseq_groc.modules.heads import ACTIVATIONS, HEADS
 
 OPTIONS_VERSION = 1  # raise when an option changes its meaning; checkpoints carry it
-HEADS = ("compositional_output", "tied", "lookup")
+# choices rather than flags: fairseq makes no flag of an option that task and model share
+DROPOUT_KINDS = ("variational", "standard")
+LEXICON_PARTS = ("both", "relations", "definitions", "none")
+RESIDUALS = ("input", "input+previous")
+SCORINGS = ("words", "bins")
 
 
 @dataclass
@@ -28,55 +32,44 @@ class HeadConfig(FairseqDataclass):
         metadata={"help": "how many filters of width 1, 2, ...: a list like [32,32,64]"},
     )
     highway_layers: int = field(default=1, metadata={"help": "highway layers over the character features"})
-    output_depth: int = field(default=0, metadata={"help": "depth k of the output network (GroC, eq. 4)"})
-    output_activation: str = field(default="relu", metadata={"help": f"of the output network: {', '.join(ACTIVATIONS)}"})
-    output_dropout: float = field(default=0.0, metadata={"help": "variational dropout r of the output embeddings"})
-    bias_activation: str = field(default="identity", metadata={"help": f"of the predicted bias: {', '.join(ACTIVATIONS)}"})
-
-
-@dataclass
-class SharedHeadConfig(FairseqDataclass):
-    """The same options as a model sees them; ``field(default=II(...))`` inherits the task's value."""
-
-    output_head: str = field(default=II("task.output_head"), metadata={"help": f"one of {', '.join(HEADS)}"})
-    char_embed_dim: int = field(default=II("task.char_embed_dim"), metadata={"help": "size of a character's embedding"})
-    char_filters: List[int] = field(
-        default=II("task.char_filters"), metadata={"help": "how many filters of width 1, 2, ...: a list like [32,32,64]"}
+    lexicon_parts: str = field(
+        default="both", metadata={"help": f"what words are composed of besides their spelling: {', '.join(LEXICON_PARTS)}"}
     )
-    highway_layers: int = field(default=II("task.highway_layers"), metadata={"help": "highway layers over the characters"})
-    output_depth: int = field(default=II("task.output_depth"), metadata={"help": "depth k of the output network"})
-    output_activation: str = field(default=II("task.output_activation"), metadata={"help": "of the output network"})
-    output_dropout: float = field(default=II("task.output_dropout"), metadata={"help": "variational dropout r"})
-    bias_activation: str = field(default=II("task.bias_activation"), metadata={"help": "of the predicted bias"})
+    output_depth: int = field(default=0, metadata={"help": "depth k of the output network (GroC, eq. 4; DRILL, eq. 8)"})
+    output_activation: str = field(default="relu", metadata={"help": f"of the output network: {', '.join(ACTIVATIONS)}"})
+    output_dropout: float = field(default=0.0, metadata={"help": "variational dropout r of what meets the output embeddings"})
+    output_dropout_kind: str = field(
+        default="variational", metadata={"help": f"inside the output network: {', '.join(DROPOUT_KINDS)}"}
+    )
+    output_residual: str = field(
+        default="input", metadata={"help": f"what each layer of the output network adds (DRILL, eq. 10): {', '.join(RESIDUALS)}"}
+    )
+    bias_activation: str = field(default="identity", metadata={"help": f"of the predicted bias: {', '.join(ACTIVATIONS)}"})
+    output_joint_dim: int = field(default=0, metadata={"help": "joint size of dual_nonlinear; 0: that of the embeddings"})
+    output_cutoffs: List[int] = field(
+        default_factory=lambda: [2000, 7000],
+        metadata={"help": "where the frequency bins of adaptive end: a list like [2000,7000]"},
+    )
+    output_factor: int = field(default=4, metadata={"help": "by how much each bin of adaptive is narrower than the one before"})
+    adaptive_scoring: str = field(
+        default="words", metadata={"help": "adaptive: score all words, or the bins, then the words of one (an adaptive softmax)"}
+    )
+    correction_dim: int = field(default=128, metadata={"help": "numbers a word that correct the convolutional head"})
+    num_softmaxes: int = field(default=15, metadata={"help": "softmaxes of mixture_of_softmaxes"})
 
 
 HEAD_OPTIONS = tuple(f.name for f in fields(HeadConfig) if f.name != "_name")
 
-_PAPER = {"decoder_layers": 2, "decoder_hidden_size": 1024, "dropout": 0.65, "dropout_in": 0.4, "dropout_out": 0.0}
-PRESETS: Dict[str, Dict[str, Any]] = {
-    # GroC, Table 8 and appendix B.1: k = 0, r = 0.2, d = 300
-    "groc_lstm_lm_ptb": {**_PAPER, "decoder_embed_dim": 300, "output_depth": 0, "output_dropout": 0.2},
-    # GroC, Table 8 and appendix B.1: k = 1, relu, r = 0.2, d = 256
-    "groc_lstm_lm_wikitext2": {
-        **_PAPER,
-        "decoder_embed_dim": 256,
-        "output_depth": 1,
-        "output_activation": "relu",
-        "output_dropout": 0.2,
-    },
-    # for CPUs: a few hundred milliseconds a step at V = 10,000
-    "groc_lstm_lm_small": {
-        "decoder_layers": 2,
-        "decoder_hidden_size": 256,
-        "dropout": 0.2,
-        "dropout_in": 0.2,
-        "dropout_out": 0.0,
-        "decoder_embed_dim": 128,
-        "char_filters": [16, 32, 48, 64, 96, 128],
-        "output_depth": 0,
-        "output_dropout": 0.0,
-    },
-}
+# the same options as a model sees them: each inherits the task's value
+SharedHeadConfig = make_dataclass(
+    "SharedHeadConfig",
+    [
+        (f.name, f.type, field(default=II(f"task.{f.name}"), metadata=dict(f.metadata)))
+        for f in fields(HeadConfig)
+        if f.name != "_name"
+    ],
+    bases=(FairseqDataclass,),
+)
 
 
 def head_settings(cfg) -> Dict[str, Any]:
@@ -86,15 +79,28 @@ def head_settings(cfg) -> Dict[str, Any]:
         OptionError: a value that no head has.
     """
     settings = {name: getattr(cfg, name) for name in HEAD_OPTIONS}
-    settings["char_filters"] = [int(n) for n in settings["char_filters"]]
-    _check_choice("--output-head", settings["output_head"], HEADS)
-    _check_choice("--output-activation", settings["output_activation"], ACTIVATIONS)
-    _check_choice("--bias-activation", settings["bias_activation"], ACTIVATIONS)
+    for name in ("char_filters", "output_cutoffs"):
+        settings[name] = [int(n) for n in settings[name]]
+    choices: Dict[str, Collection[str]] = {
+        "output_head": HEADS,
+        "output_activation": ACTIVATIONS,
+        "bias_activation": ACTIVATIONS,
+        "output_dropout_kind": DROPOUT_KINDS,
+        "lexicon_parts": LEXICON_PARTS,
+        "output_residual": RESIDUALS,
+        "adaptive_scoring": SCORINGS,
+    }
+    for name, known in choices.items():
+        if settings[name] not in known:
+            raise OptionError(f"{flag(name)} {settings[name]}: expected one of {', '.join(known)}")
+    for name, least in (("output_depth", 0), ("output_joint_dim", 0), ("correction_dim", 1), ("num_softmaxes", 1)):
+        if settings[name] < least:
+            raise OptionError(f"{flag(name)} {settings[name]}: expected {least} or more")
     if not any(n > 0 for n in settings["char_filters"]):
         raise OptionError(f"--char-filters {settings['char_filters']}: expected a list of counts like [32,32,64]")
     return settings
 
 
-def _check_choice(option: str, value: str, choices) -> None:
-    if value not in choices:
-        raise OptionError(f"{option} {value}: expected one of {', '.join(choices)}")
+def flag(name: str) -> str:
+    """Return an option as it is typed."""
+    return f"--{name.replace('_', '-')}"

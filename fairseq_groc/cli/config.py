@@ -5,7 +5,8 @@ from dataclasses import fields
 import yaml
 from omegaconf import OmegaConf
 
-from fairseq_groc.options import HEAD_OPTIONS, PRESETS
+from fairseq_groc.options import HEAD_OPTIONS
+from fairseq_groc.presets import PRESETS
 
 
 def add_arguments(parser) -> None:
@@ -23,7 +24,7 @@ def preset_config(name: str) -> dict:
 
     defaults = OmegaConf.to_container(OmegaConf.structured(HeadConfig()))
     sizes = {f.name: f.default for f in fields(GrocLSTMLanguageModelConfig) if f.name != "_name" and f.name not in HEAD_OPTIONS}
-    preset = {**defaults, **sizes, **PRESETS[name]}
+    preset = {**defaults, **sizes, **PRESETS[name].options}
     head = {key: preset[key] for key in HEAD_OPTIONS}
     small = name == "groc_lstm_lm_small"
     return {

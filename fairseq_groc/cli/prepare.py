@@ -11,7 +11,7 @@ from fairseq.data import Dictionary
 from fairseq_groc.cli.tables import add_lexicon_arguments, make_tables
 from fairseq_groc.data.fingerprint import load_dictionary, note_dictionary, trained_words
 from fairseq_groc.errors import DataError
-from fairseq_groc.modules.heads import is_filler
+from fairseq_groc.modules.probabilities import is_filler
 
 RESERVED = ("<s>", "<pad>", "</s>")
 

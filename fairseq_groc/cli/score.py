@@ -11,7 +11,7 @@ import torch
 from fairseq_groc.cli.prepare import read_lines
 from fairseq_groc.data.streams import Block
 from fairseq_groc.errors import DataError, OptionError
-from fairseq_groc.modules.heads import LOG_ZERO
+from fairseq_groc.modules.probabilities import LOG_ZERO
 
 logger = logging.getLogger(__name__)
 
@@ -65,9 +65,9 @@ def load(path: str, data: str, **options):
         raise DataError(f"{checkpoint}: no such checkpoint")
     if not (folder / "dict.txt").is_file():
         raise DataError(f"{folder}/dict.txt not found: --data wants a folder from scripts/preprocess.sh")
-    from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModel
+    from fairseq.models import FairseqLanguageModel
 
-    return GrocLSTMLanguageModel.from_pretrained(str(checkpoint.parent), checkpoint.name, str(folder), **options).eval()
+    return FairseqLanguageModel.from_pretrained(str(checkpoint.parent), checkpoint.name, str(folder), **options).eval()
 
 
 def _field(line: str, field, number: int, path: str) -> str:
@@ -90,6 +90,8 @@ def score_lines(hub, texts: List[str], running: bool = False, block: int = 512) 
         running: carry the state from line to line; otherwise every line begins from the zero state
     """
     model, dictionary = hub.models[0], hub.task.dictionary
+    carries = hasattr(model.decoder, "carried")
+    block = min(block, int(model.decoder.max_positions()))
     previous, begin = dictionary.eos(), 0
     for number, text in enumerate(texts):
         if not running:
@@ -99,7 +101,8 @@ def score_lines(hub, texts: List[str], running: bool = False, block: int = 512) 
         for target in tokens.split(block):
             source = torch.cat([target.new_tensor([previous]), target[:-1]]).unsqueeze(0)  # (1, T)
             place = Block("scored", 0 if running else number, 0, begin, begin + len(target))
-            lprobs = model.get_normalized_probs(model(source, block=place), log_probs=True)[0]  # (T, V)
+            output = model(source, block=place) if carries else model(source)
+            lprobs = model.get_normalized_probs(output, log_probs=True)[0]  # (T, V)
             total += lprobs.gather(1, target.unsqueeze(1)).double().sum().item()
             previous, begin = int(target[-1]), place.end
         yield (total if total > LOG_ZERO / 2 else -math.inf), len(tokens)

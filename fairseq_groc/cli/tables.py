@@ -7,7 +7,7 @@ from fairseq_groc.data.fingerprint import load_dictionary
 from fairseq_groc.errors import DataError
 from fairseq_groc.lexicon import open_lexicon
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, LexiconTables, build_tables, save_tables
-from fairseq_groc.modules.heads import is_filler
+from fairseq_groc.modules.probabilities import is_filler
 
 logger = logging.getLogger(__name__)
 

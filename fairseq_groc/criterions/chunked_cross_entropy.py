@@ -6,7 +6,8 @@ from fairseq.criterions import register_criterion
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion, CrossEntropyCriterionConfig
 
 from fairseq_groc.errors import OptionError
-from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK, chunked_cross_entropy
+from fairseq_groc.models.word_decoder import WordDecoder
+from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK
 
 
 @dataclass
@@ -33,13 +34,13 @@ class ChunkedCrossEntropyCriterion(CrossEntropyCriterion):
     def forward(self, model, sample, reduce=True):
         """Return the loss (base e), the sample size and what to log, as ``cross_entropy`` does."""
         decoder = getattr(model, "decoder", model)  # fairseq's wrappers of several workers pass it on
-        if not hasattr(decoder, "adapted_losses"):
-            raise OptionError(f"--criterion chunked_cross_entropy needs --arch groc_lstm_lm, not {type(decoder).__name__}")
-        features, extra = model(**sample["net_input"], features_only=True)
+        if not isinstance(decoder, WordDecoder):
+            raise OptionError(f"--criterion chunked_cross_entropy needs --task wordnet_lexicon, not a {type(decoder).__name__}")
         target = model.get_targets(sample, None)
         size = target.size(0) if self.sentence_avg else sample["ntokens"]
-        losses = chunked_cross_entropy(
-            features.flatten(0, 1), extra["outputs"], extra["bias"], target.flatten(), self.padding_idx, self.vocabulary_chunk
+        h, (outputs, bias) = decoder.without_scores(model, sample["net_input"])
+        losses = decoder.words.head.losses(
+            h.flatten(0, 1), outputs, bias, target.flatten(), self.padding_idx, self.vocabulary_chunk
         )
         losses = decoder.adapted_losses(losses, target.flatten()).masked_fill(target.flatten() == self.padding_idx, 0)
         loss = losses.sum() if reduce else losses

@@ -57,7 +57,10 @@ class StreamDataset(FairseqDataset):
     ) -> List[BatchPlan]:
         """Return the batches of one pass, those of all shards interleaved."""
         if not self.independent_lines:
-            return plan_text(self.name, epoch, self.num_tokens_total, batch_size, num_shards, block, vary, seed)
+            plans = plan_text(self.name, epoch, self.num_tokens_total, batch_size, num_shards, block, vary, seed)
+            if shuffle and not self.carries_state:  # without a state, blocks need no order
+                plans = [plans[i] for i in np.random.default_rng((seed, epoch)).permutation(len(plans))]
+            return plans
         sizes = np.asarray(self.lines.sizes)
         order = np.random.default_rng((seed, epoch)).permutation(len(sizes)) if shuffle else np.argsort(-sizes, kind="stable")
         spans = list(zip((self._ends - sizes).tolist(), self._ends.tolist()))

@@ -1,11 +1,8 @@
 """``groc_lstm_lm``: an LSTM language model with any of the package's heads."""
 
-import logging
 from dataclasses import dataclass, field
 from typing import Dict, List, Optional
 
-import torch
-import torch.nn.functional as F
 from fairseq.models import (
     ARCH_CONFIG_REGISTRY,
     FairseqIncrementalDecoder,
@@ -13,23 +10,18 @@ from fairseq.models import (
     register_model,
     register_model_architecture,
 )
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairseq_groc.data.carried import CarriedState
 from fairseq_groc.errors import OptionError
-from fairseq_groc.modules.build import build_embedding, build_head
-from fairseq_groc.modules.dropout import VariationalDropout
-from fairseq_groc.modules.heads import LOG_ZERO, OutputHead, uniform_mixture, uniform_mixture_at
+from fairseq_groc.models.word_decoder import INIT_RANGE
 from fairseq_groc.modules.lstm import LSTMEncoder, State
-from fairseq_groc.modules.softmax_layer import WordMatrices
-from fairseq_groc.options import OPTIONS_VERSION, PRESETS, SharedHeadConfig, head_settings
-
-logger = logging.getLogger(__name__)
-INIT_RANGE = 0.05  # GroC, appendix B.1
+from fairseq_groc.options import SharedHeadConfig
+from fairseq_groc.presets import PRESETS
 
 
 @dataclass
-class GrocLSTMLanguageModelConfig(SharedHeadConfig):
+class GrocLSTMLanguageModelConfig(SharedHeadConfig):  # type: ignore[misc, valid-type]
     """Sizes and dropouts; the defaults are GroC's for Penn Treebank (appendix B.1)."""
 
     decoder_embed_dim: int = field(default=300, metadata={"help": "embedding size d, also of the last LSTM layer"})
@@ -46,76 +38,49 @@ class GrocLSTMLanguageModel(FairseqLanguageModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        """Build the model for the task's dictionary.
+        """Build the model for the task's dictionary; the task gives it its head.
 
         Raises:
             OptionError: the task is not ``wordnet_lexicon``.
         """
         _require_task(getattr(task, "lexicon_vocabulary", None) is not None, type(task).__name__)
-        return cls(GrocLSTMDecoder(task.dictionary, task.lexicon_vocabulary, cfg))
+        return cls(GrocLSTMDecoder(task.dictionary, cfg))
 
     def get_targets(self, sample, net_output):
         return sample["target"]
 
 
 class GrocLSTMDecoder(FairseqIncrementalDecoder):
-    """E_in, LSTM, E_out: the three parts know nothing of each other."""
+    """Embedding, LSTM, logits. Embedding and logits are empty until ``attach_head`` puts the task's in their place."""
 
-    def __init__(self, dictionary, lexicon_vocabulary, cfg):
+    def __init__(self, dictionary, cfg):
         super().__init__(dictionary)
-        settings = head_settings(cfg)
-        dim, words = cfg.decoder_embed_dim, dictionary.symbols
-        keys = ("output_head", "char_embed_dim", "char_filters", "highway_layers")
-        embedding = build_embedding(words=words, dim=dim, **{k: settings[k] for k in keys})
-        keys = ("output_head", "output_depth", "output_activation", "output_dropout", "bias_activation")
-        head = build_head(words=words, dim=dim, **{k: settings[k] for k in keys})
-        compositional = settings["output_head"] == "compositional_output"
-        vocabulary = lexicon_vocabulary(settings["char_filters"]) if compositional else None
-        self.words = WordMatrices(embedding, head, vocabulary, impossible_words(dictionary))
+        dim, size = cfg.decoder_embed_dim, len(dictionary)
+        self.embed_tokens = nn.Embedding(size, dim, dictionary.pad(), device="meta")
         self.encoder = LSTMEncoder(dim, cfg.decoder_hidden_size, cfg.decoder_layers, cfg.dropout, cfg.dropout_in, cfg.dropout_out)
-        self.output_dropout = VariationalDropout(settings["output_dropout"], shared=(0, 1))
-        self.settings = settings
+        self.output_projection = nn.Linear(dim, size, device="meta")
         self.carried = {True: CarriedState(), False: CarriedState()}  # in training, in evaluation
-        self.uniform_weight = 0.0
-        self.lexicon: Optional[str] = None  # fingerprint of the lexicon that the vocabulary's tables come from
-        self.any_lexicon = False
-        self._initialise(head)
+        for parameter in self.encoder.parameters():
+            parameter.data.uniform_(-INIT_RANGE, INIT_RANGE)
 
-    def _initialise(self, head: OutputHead) -> None:
-        for module in (self.encoder, head, self.words.embedding):
-            if module is not self.words.embedding or self.words.vocabulary is None:
-                for parameter in module.parameters():
-                    parameter.data.uniform_(-INIT_RANGE, INIT_RANGE)
+    def forward(self, prev_output_tokens: Tensor, encoder_out=None, incremental_state=None, src_lengths=None, block=None):
+        """Return logits (B, T, V), -inf for impossible words.
 
-    def forward(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out=None,
-        incremental_state=None,
-        src_lengths=None,
-        block=None,
-        features_only=False,
-    ):
-        """Return logits (B, T, V), -inf for impossible words, or with ``features_only`` the encodings h (B, T, d).
-
-        The second value has what the logits are made of: ``features`` h, ``outputs`` (V, d), ``bias`` (V).
+        The second value has the encodings ``features`` h (B, T, d).
 
         Args:
             prev_output_tokens: (B, T)
             incremental_state: in generation; then only the last token is read
             block: which block of a text this is, if the state is carried; otherwise it begins at zero
-            features_only: leave the logits to the caller
         """
         if incremental_state is not None:
             prev_output_tokens = prev_output_tokens[:, -1:]
-        inputs, outputs, bias = self.words()
-        x = F.embedding(prev_output_tokens.t(), inputs)  # (T, B, d)
+        x = self.embed_tokens(prev_output_tokens.t())  # (T, B, d)
         before = self._state_before(block, incremental_state, x.size(1))
         h, after = self.encoder(x, before)  # (T, B, d)
         self._keep_state(block, incremental_state, after)
-        h = self.output_dropout(h.transpose(0, 1))  # (B, T, d)
-        extra = {"attn": None, "features": h, "outputs": outputs, "bias": bias}
-        return (h if features_only else F.linear(h, outputs, bias)), extra
+        h = h.transpose(0, 1)  # (B, T, d)
+        return self.output_projection(h), {"attn": None, "features": h}
 
     def _state_before(self, block, incremental_state, batch_size: int) -> Optional[State]:
         if incremental_state is not None:
@@ -135,75 +100,8 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
             moved = {name: value.index_select(1, new_order) for name, value in cached.items()}
             self.set_incremental_state(incremental_state, "lstm", moved)
 
-    def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
-        """Return the (log-)probabilities of the adapted model, (..., V); an impossible word has LOG_ZERO."""
-        lprobs = F.log_softmax(net_output[0].float(), dim=-1)
-        if not self.training:
-            if self.uniform_weight > 0:
-                lprobs = uniform_mixture(lprobs, self.uniform_weight, self._real_words(lprobs.device))
-            lprobs = lprobs.clamp_(min=LOG_ZERO)
-        return lprobs if log_probs else lprobs.exp_()
-
-    def adapted_losses(self, losses: Tensor, targets: Tensor) -> Tensor:
-        """Return -log p of the adapted model from that of the model, (N), for a loss that never sees the other words."""
-        if self.training:
-            return losses
-        if self.uniform_weight > 0:
-            words = self._real_words(losses.device)
-            losses = uniform_mixture_at(losses, self.uniform_weight, words, targets)
-        return losses.clamp(max=-LOG_ZERO)
-
-    def _real_words(self, device) -> Tensor:
-        words = ~self.words.impossible
-        words[: self.dictionary.nspecial] = False
-        return words.to(device)
-
     def max_positions(self) -> int:
         return int(1e9)  # recurrent: any length
-
-    def get_extra_state(self) -> dict:
-        return {"version": OPTIONS_VERSION, "settings": self.settings, "lexicon": self.lexicon}
-
-    def set_extra_state(self, state) -> None:
-        """The settings were compared in ``upgrade_state_dict_named``."""
-
-    def upgrade_state_dict_named(self, state_dict, name: str):
-        """Refuse weights that were trained with other settings or another lexicon (fairseq calls it before loading).
-
-        Raises:
-            OptionError: with the options that differ.
-        """
-        super().upgrade_state_dict_named(state_dict, name)
-        prefix = name + "." if name else ""
-        saved = state_dict.setdefault(prefix + "_extra_state", self.get_extra_state())  # EMA copies drop it
-        if saved["version"] > OPTIONS_VERSION:
-            raise OptionError(f"the checkpoint has options of version {saved['version']}, newer than {OPTIONS_VERSION}: upgrade")
-        differing = [
-            f"--{key.replace('_', '-')} {self.settings[key]} (checkpoint: {value})"
-            for key, value in saved["settings"].items()
-            if key != "output_dropout" and self.settings.get(key) != value
-        ]
-        if differing:
-            _refuse(f"options differ from the checkpoint's: {'; '.join(differing)}. Give the checkpoint's or start anew.")
-        trained = saved.get("lexicon")
-        if not self.any_lexicon and None not in (trained, self.lexicon) and trained != self.lexicon:
-            _refuse(
-                f"the lexicon tables come from another lexicon ({self.lexicon}) than the checkpoint's ({trained}). Rebuild them: "
-                "python -m fairseq_groc tables DATA --lexicon-path LEXICON; or, if that is meant, give --any-lexicon."
-            )
-        return state_dict
-
-
-def _refuse(message: str) -> None:
-    logger.error(message)  # fairseq-train hides the text of errors in loading
-    raise OptionError(message)
-
-
-def impossible_words(dictionary) -> Tensor:
-    """Return the mask (V) of dictionary entries that are no words of any text."""
-    from fairseq_groc.modules.heads import predictable_words
-
-    return ~torch.tensor(predictable_words(dictionary.symbols))
 
 
 def _pack(state: State) -> Dict[str, Tensor]:
@@ -220,11 +118,11 @@ def _require_task(fits: bool, task: str) -> None:
         raise OptionError(f"--arch groc_lstm_lm works with --task wordnet_lexicon, not with {task}: give --task wordnet_lexicon")
 
 
-def _architecture(preset: dict):
+def _architecture(options: dict):
     def apply(args) -> None:
         if hasattr(args, "task"):
             _require_task(args.task == "wordnet_lexicon", f"--task {args.task}")
-        for name, value in preset.items():
+        for name, value in options.items():
             setattr(args, name, getattr(args, name, value))
 
     return apply
@@ -232,4 +130,4 @@ def _architecture(preset: dict):
 
 ARCH_CONFIG_REGISTRY["groc_lstm_lm"] = _architecture({})  # so that the task is checked here too
 for _name, _preset in PRESETS.items():
-    register_model_architecture("groc_lstm_lm", _name)(_architecture(_preset))
+    register_model_architecture("groc_lstm_lm", _name)(_architecture(_preset.options))

@@ -2,42 +2,56 @@
 
 from __future__ import annotations
 
-from typing import List, Sequence, Tuple
+from typing import Any, Callable, Dict, Sequence
 
 from torch import nn
 
-from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
-from fairseq_groc.modules.heads import CompositionalOutput, LookupOutput, OutputHead, TiedOutput
+from fairseq_groc.modules.adaptive_rows import AdaptiveRows
+from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder, filter_widths
+from fairseq_groc.modules.heads import HEADS, OutputHead
 from fairseq_groc.modules.rows import WordRows
 
 
-def filter_widths(counts: Sequence[int]) -> List[Tuple[int, int]]:
-    """Return (width, count) pairs from the counts for widths 1, 2, ..."""
-    return [(width, count) for width, count in enumerate(counts, start=1) if count > 0]
+def _compositional(words: Sequence[str], dim: int, settings: Dict[str, Any]) -> nn.Module:
+    filters = filter_widths(settings["char_filters"])
+    surface = SurfaceEncoder(dim, settings["char_embed_dim"], filters, settings["highway_layers"])
+    relations, definitions = (settings["lexicon_parts"] in ("both", part) for part in ("relations", "definitions"))
+    return CompositionalEmbedding(surface, dim, relations, definitions)
 
 
-def build_embedding(
-    output_head: str, words: Sequence[str], dim: int, char_embed_dim: int, char_filters: Sequence[int], highway_layers: int
-) -> nn.Module:
-    """Return the word embedding that goes with a head: compositional, or a row a word."""
-    if output_head != "compositional_output":
-        return WordRows(words, dim)
-    surface = SurfaceEncoder(dim, char_embed_dim, filter_widths(char_filters), highway_layers)
-    return CompositionalEmbedding(surface, dim)
+def _adaptive(words: Sequence[str], dim: int, settings: Dict[str, Any]) -> nn.Module:
+    return AdaptiveRows(words, dim, settings["output_cutoffs"], settings["output_factor"])
 
 
-def build_head(
-    output_head: str,
-    words: Sequence[str],
-    dim: int,
-    output_depth: int,
-    output_activation: str,
-    output_dropout: float,
-    bias_activation: str,
-) -> OutputHead:
-    """Return the head of that name."""
-    if output_head == "tied":
-        return TiedOutput(words)
-    if output_head == "lookup":
-        return LookupOutput(words, dim)
-    return CompositionalOutput(dim, output_depth, output_activation, output_dropout, bias_activation)
+EMBEDDINGS: Dict[str, Callable[[Sequence[str], int, Dict[str, Any]], nn.Module]] = {
+    "rows": lambda words, dim, settings: WordRows(words, dim),
+    "adaptive": _adaptive,
+    "compositional": _compositional,
+}
+
+
+def build_embedding(words: Sequence[str], dim: int, settings: Dict[str, Any]) -> nn.Module:
+    """Return the word embedding that goes with a head: from a vocabulary to E_in, (V, d).
+
+    Args:
+        words: of the vocabulary
+        dim: d
+        settings: the options of ``options.HeadConfig`` by name
+    """
+    return EMBEDDINGS[HEADS[settings["output_head"]].embedding](words, dim, settings)
+
+
+def build_head(words: Sequence[str], dim: int, settings: Dict[str, Any]) -> OutputHead:
+    """Return the head that ``settings["output_head"]`` names."""
+    return HEADS[settings["output_head"]].build(words, dim, settings)
+
+
+def needs_spellings(settings: Dict[str, Any]) -> bool:
+    """Say whether word embedding or head need the vocabulary's spellings."""
+    head = HEADS[settings["output_head"]]
+    return head.needs_spellings or head.embedding == "compositional"
+
+
+def needs_lexicon(settings: Dict[str, Any]) -> bool:
+    """Say whether the word embedding needs relations or definitions."""
+    return HEADS[settings["output_head"]].embedding == "compositional" and settings["lexicon_parts"] != "none"

@@ -7,17 +7,34 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import Sequence, Tuple, Union, cast
+from contextlib import nullcontext
+from typing import Callable, ContextManager, List, Optional, Sequence, Tuple, Union, cast
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from fairseq_groc.modules.bags import convolve_and_pool
+from fairseq_groc.modules.bags import Bags, convolve_and_pool
 from fairseq_groc.modules.vocabulary import NUM_SYMBOLS, Forms, Vocabulary
 
 logger = logging.getLogger(__name__)
 DEFAULT_CHUNK = 65_536  # forms at a time: up to 6 GB with the released model's filters
+
+
+def products_in(precision: Optional[torch.dtype], like: Tensor) -> ContextManager:
+    """Make matrix products in *precision* on the device of a tensor; None: as they are made there."""
+    return nullcontext() if precision is None else torch.autocast(like.device.type, dtype=precision)
+
+
+def project(linear: nn.Linear, x: Tensor, precision: Optional[torch.dtype]) -> Tensor:
+    """Apply *linear* in *precision* and return the type of its weights; None: as it is."""
+    with products_in(precision, x):
+        return linear(x) if precision is None else linear(x).to(linear.weight.dtype)
+
+
+def filter_widths(counts: Sequence[int]) -> List[Tuple[int, int]]:
+    """Return (width, count) pairs from the counts for widths 1, 2, ..."""
+    return [(width, count) for width, count in enumerate(counts, start=1) if count > 0]
 
 
 class Highway(nn.Module):
@@ -29,7 +46,7 @@ class Highway(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         new, gate = self.projection(x).chunk(2, dim=-1)
-        return torch.lerp(x, torch.relu(new), torch.sigmoid(gate))
+        return torch.lerp(x.to(new.dtype), torch.relu(new), torch.sigmoid(gate))
 
 
 class SurfaceEncoder(nn.Module):
@@ -49,51 +66,73 @@ class SurfaceEncoder(nn.Module):
         super().__init__()
         self.widths = [width for width, _ in filters]
         self.chunk = DEFAULT_CHUNK
+        self.training_precision: Optional[torch.dtype] = None
         self.characters = nn.Embedding(NUM_SYMBOLS, char_embed_dim)
         self.filters = nn.ModuleList(nn.Linear(width * char_embed_dim, count) for width, count in filters)
         features = sum(count for _, count in filters)
         self.highways = nn.Sequential(*(Highway(features) for _ in range(highway_layers)))
         self.projection = nn.Linear(features, dim, bias=False)
 
+    @property
+    def precision(self) -> Optional[torch.dtype]:
+        """The type of matrix products in training, ``training_precision``; None: that of the parameters."""
+        return self.training_precision if self.training else None
+
     def forward(self, vocabulary: Union[Vocabulary, Forms]) -> Tensor:
         """Return the encodings of all forms, (F, d).
 
         More than ``chunk`` forms are encoded in pieces, and once more in the backward pass, so that memory is bounded.
         """
+        return self._in_chunks(self._encode, vocabulary)
+
+    def features(self, vocabulary: Union[Vocabulary, Forms]) -> Tensor:
+        """Return what the projection gets, (F, C), in the type that its product is made in."""
+        return self._in_chunks(self._features, vocabulary)
+
+    def _in_chunks(self, encode: Callable, vocabulary: Union[Vocabulary, Forms]) -> Tensor:
         if not isinstance(vocabulary, Vocabulary) or vocabulary.num_forms <= self.chunk:
-            return self._encode(vocabulary)
+            return encode(vocabulary)
         forms = torch.arange(vocabulary.num_forms, device=self.characters.weight.device)
         encoded = []
         for piece in forms.tensor_split(math.ceil(len(forms) / self.chunk)):
-            encoded.append(checkpoint(self._encode, vocabulary.subset(piece), use_reentrant=False))
+            encoded.append(checkpoint(encode, vocabulary.subset(piece), use_reentrant=False))
             if not self.training:
                 logger.info(f"encoded {int(piece[-1]) + 1:,} of {len(forms):,} forms")
         return torch.cat(encoded)
 
     def _encode(self, forms: Union[Vocabulary, Forms]) -> Tensor:
+        return project(self.projection, self._features(forms), self.precision)
+
+    def _features(self, forms: Union[Vocabulary, Forms]) -> Tensor:
         ngrams, windows = zip(*(forms.spellings(width) for width in self.widths))
         filters = [cast(nn.Linear, linear) for linear in self.filters]
         weights, biases = [f.weight for f in filters], [f.bias for f in filters]
         pooled = convolve_and_pool(ngrams, windows, self.characters.weight, weights, biases)  # (F, C)
         # relu after the maximum: it is monotonic, and there are fewer forms than n-grams
-        return self.projection(self.highways(pooled.relu_()))
+        with products_in(self.precision, pooled):
+            return self.highways(pooled.relu_())
 
 
 class CompositionalEmbedding(nn.Module):
     """Compute e_x = W_c [c_x ; r_x ; d_x] for every word of a vocabulary.
 
     c_x is the encoding of the word's spelling, r_x and d_x the averages of the encodings of its related words and
-    of the words of its gloss, zero where there are none. e_x depends on x alone, never on the other words.
+    of the words of its gloss, zero where there are none. e_x depends on x alone, never on the other words. Without relations
+    or definitions W_c has no columns for them (GroC, Table 3); without both, e_x = c_x.
 
     Args:
         surface: the encoder of spellings, to size d
         dim: d
+        relations: whether r_x is there
+        definitions: whether d_x is there
     """
 
-    def __init__(self, surface: SurfaceEncoder, dim: int):
+    def __init__(self, surface: SurfaceEncoder, dim: int, relations: bool = True, definitions: bool = True):
         super().__init__()
         self.surface = surface
-        self.compose = nn.Linear(3 * dim, dim, bias=False)
+        self.relations, self.definitions = relations, definitions
+        parts = 1 + relations + definitions
+        self.compose = nn.Linear(parts * dim, dim, bias=False) if parts > 1 else None
 
     def forward(self, vocabulary: Vocabulary) -> Tensor:
         """Return the embeddings of all words, (V, d)."""
@@ -102,7 +141,10 @@ class CompositionalEmbedding(nn.Module):
 
     def combine(self, forms: Tensor, vocabulary: Vocabulary) -> Tensor:
         """Return the embeddings (V, d) of all words from the encodings of all forms, (F, d)."""
-        surface = forms[: vocabulary.num_words]  # (V, d)
-        relational = vocabulary.relations().mean(forms)  # (V, d)
-        definitional = vocabulary.definitions().mean(forms)  # (V, d)
-        return self.compose(torch.cat([surface, relational, definitional], dim=1))
+        parts = [forms[: vocabulary.num_words]] + [bags.mean(forms) for bags in self.parts(vocabulary)]  # (V, d) each
+        return parts[0] if self.compose is None else project(self.compose, torch.cat(parts, dim=1), self.surface.precision)
+
+    def parts(self, vocabulary: Vocabulary) -> List[Bags]:
+        """Return every word's bags of forms that it is composed from, besides its own."""
+        chosen = ((self.relations, vocabulary.relations), (self.definitions, vocabulary.definitions))
+        return [bags() for present, bags in chosen if present]

@@ -21,7 +21,9 @@ def fingerprint(module: nn.Module) -> str:
     for kind in (module.named_parameters(), module.named_buffers()):
         for name, tensor in sorted(kind):
             digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-            digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+            # a copy: one number alone may have stride 0
+            flat = torch.empty(tensor.numel(), dtype=tensor.dtype).copy_(tensor.detach().reshape(-1))
+            digest.update(flat.view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 

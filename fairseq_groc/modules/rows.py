@@ -11,17 +11,23 @@ from torch import Tensor, nn
 class WordRows(nn.Module):
     """A (V, width) parameter whose checkpoint carries the words, so that rows find their place in any dictionary.
 
-    Words without a row in the checkpoint get zeros and are ``unknown`` until the rows are trained.
+    Words without a row in the checkpoint get zeros and are ``unknown`` until the rows are trained; or, with ``draw_new``, rows
+    from the normal distribution that has the mean and covariance of the others, which count as known (Hewitt 2021).
     """
 
     _missing: Tensor
 
     def __init__(self, words: Sequence[str], width: int):
         super().__init__()
+        self.draw_new = False
         self.words = list(words)
         self.weight = nn.Parameter(torch.zeros(len(self.words), width))
         self.register_buffer("_missing", torch.zeros(len(self.words), dtype=torch.bool), persistent=False)
         self._any_missing = False
+
+    def forward(self, vocabulary=None) -> Tensor:
+        """Return the rows, (V, width)."""
+        return self.weight
 
     def unknown(self) -> Optional[Tensor]:
         """Return the mask (V) of words that never had a row, or None if all had."""
@@ -52,7 +58,19 @@ class WordRows(nn.Module):
         missing = torch.tensor([i < 0 or word in untrained for i, word in zip(source.tolist(), self.words)])
         moved = rows[source.clamp(min=0).to(rows.device)]
         moved[(source < 0).to(rows.device)] = 0
+        if self.draw_new and bool(missing.any()) and not bool(missing.all()):
+            moved[missing] = draw_like(moved[~missing], int(missing.sum()))
+            missing = torch.zeros_like(missing)
         state_dict[prefix + "weight"] = moved
         self._missing.copy_(missing)
         self._any_missing = bool(missing.any())
         state_dict[prefix + "_extra_state"] = self.get_extra_state()
+
+
+def draw_like(rows: Tensor, count: int) -> Tensor:
+    """Return *count* rows drawn from the normal distribution with the mean and covariance of *rows*, (count, width)."""
+    wide = rows.double()
+    centred = wide - wide.mean(0)
+    random = torch.Generator().manual_seed(0)  # the same model at every loading
+    weights = torch.randn(count, len(rows), generator=random, dtype=torch.float64).to(rows.device)
+    return (wide.mean(0) + weights @ centred / len(rows) ** 0.5).to(rows.dtype)

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 from fairseq_groc.modules.compositional import CompositionalEmbedding
 from fairseq_groc.modules.export import fingerprint, load_matrices, save_matrices
-from fairseq_groc.modules.heads import OutputHead, masked_bias
+from fairseq_groc.modules.heads import OutputHead
+from fairseq_groc.modules.probabilities import masked_bias
+from fairseq_groc.modules.rows import WordRows
 from fairseq_groc.modules.updates import SampledUpdates, Step, is_frozen
 from fairseq_groc.modules.vocabulary import Vocabulary
 
@@ -26,9 +28,9 @@ class WordMatrices(nn.Module):
     are compared by a checksum, so that a change through ``.data``, which PyTorch does not count, is seen too.
 
     Args:
-        embedding: a compositional embedding, or rows (anything with ``weight`` (V, d))
+        embedding: from the vocabulary to E_in, (V, d)
         head: from E_in to E_out and bias
-        vocabulary: for the compositional embedding; None for rows
+        vocabulary: for embeddings and heads that read spellings; None for rows
         impossible: mask (V) of entries that are no words
 
     In training every step computes all of them, unless ``full_probability`` is below 1 (the paper's sparse updates) or
@@ -47,6 +49,7 @@ class WordMatrices(nn.Module):
         self._kept: Optional[Matrices] = None
         self._kept_for: Tuple = ()
         self._weights = torch.empty(0)  # of the checksums
+        self._current: Optional[Matrices] = None
         self._step: Optional[Step] = None
         self.full_probability, self.seed = 1.0, 1
         self.sampled: Optional[SampledUpdates] = None
@@ -60,13 +63,24 @@ class WordMatrices(nn.Module):
         """Say whether the step leaves embedding and head as they are."""
         return self._step is not None and is_frozen(self.full_probability, self.seed, self._step.number)
 
+    def begin(self) -> Matrices:
+        """Compute the matrices of a forward pass, and hold them for its ``end``."""
+        self._current = self()
+        return self._current
+
+    def end(self) -> Matrices:
+        """Return the matrices of the forward pass that was begun, and let them go."""
+        current, self._current = self._current, None
+        return self() if current is None else current
+
     def forward(self) -> Matrices:
-        if self.vocabulary is None:  # rows cost nothing to compute
-            return self._mask(self.embedding.weight)
+        if not self.head.computes and isinstance(self.embedding, WordRows):  # rows cost nothing to compute
+            return self._encode()
         if self.training and self.is_frozen():
             return self._frozen()
         if self.training and self.sampled is not None and self._step is not None:
-            return self._mask(self.sampled.embed(cast(CompositionalEmbedding, self.embedding), self.vocabulary, self._step))
+            embedding, vocabulary = cast(CompositionalEmbedding, self.embedding), cast(Vocabulary, self.vocabulary)
+            return self._mask(self.sampled.embed(embedding, vocabulary, self._step))
         if self.training or torch.is_grad_enabled():
             self._kept = None
             return self._encode()
@@ -104,7 +118,7 @@ class WordMatrices(nn.Module):
         return inputs, outputs, bias + nothing
 
     def _mask(self, inputs: Any) -> Matrices:
-        outputs, bias = self.head(inputs)
+        outputs, bias = self.head(inputs, self.vocabulary)
         return inputs, outputs, masked_bias(bias, self.unpredictable())
 
     def unpredictable(self) -> Tensor:

@@ -6,14 +6,19 @@ so it is the same on every worker and after resuming.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import Iterable, NamedTuple, Optional, Tuple, cast
 
 import torch
 from torch import Tensor
 
-from fairseq_groc.modules.bags import Bags, average
+from fairseq_groc.modules.bags import Bags
 from fairseq_groc.modules.compositional import CompositionalEmbedding
+from fairseq_groc.modules.drift import DriftingRows
 from fairseq_groc.modules.vocabulary import Vocabulary, pick
+
+PARTS = 0.5  # chance of a related or gloss word of the batch's words: 1 costs a tenth of a step more, for little less noise
+
+MEMORY = 0.9  # of the norms of gradients, a step
 
 
 class Step(NamedTuple):
@@ -34,15 +39,22 @@ def is_frozen(probability: float, seed: int, number: int) -> bool:
 
 
 class SampledUpdates:
-    """Compute anew, with gradient, the words of the batch, all that they are made of, and a random fraction of all other forms.
+    """Compute anew, with gradient, the character features of the batch's words and of a sample of all other forms.
 
-    Exact: the embeddings of the batch's words and their gradient, through spelling, relations and gloss. The gradient of all
-    others is scaled by 1/rho, forms drawn independently, so its expectation over the draws is the gradient of a full
-    update at the same embeddings. Approximate: rows that were not drawn are those of an earlier step, and so are the
-    related and gloss words of a drawn row that were not drawn themselves. Draws are systematic: a form comes once in every
-    1/rho updates, at a random place, so no row is older; every ``interval`` updates all are encoded. Where a draw or a
-    refresh falls depends on the update's number alone, but the rows kept between refreshes are not saved: a resumed run begins
-    with fresh ones.
+    A form's features are what the surface encoder's projection gets: all that is costly is below. They are kept from step to
+    step (``DriftingRows``); projection and composition are computed for all words at every step, with the present parameters.
+
+    Exact: the gradient with respect to projection, composition and head, and that of the spellings of the batch's words. The
+    gradient of any other form goes to the filters and the highway only when the form is drawn, divided by the chance of
+    that, so its expectation over the draws is the gradient of a full update at the same features.
+    Approximate: the features of a form that was not drawn are those of an earlier step, moved as the forms that were drawn have
+    moved since.
+
+    A form is drawn with a chance of rho on average: half of that in turn, once in every 2/rho updates, so that no features
+    are older; half in proportion to the norms of the gradients that it had lately, which makes the noise a third of that of
+    equal chances. What the batch's words are made of is drawn with a chance of ``PARTS`` besides. Every ``interval`` updates all
+    features are computed. What is kept and learned between is not saved: a resumed run begins with fresh features and
+    equal chances.
 
     Args:
         fraction: rho, in (0, 1)
@@ -52,96 +64,90 @@ class SampledUpdates:
 
     def __init__(self, fraction: float, interval: int, seed: int):
         self.fraction, self.interval, self.seed = fraction, interval, seed
-        self._forms: Optional[Tensor] = None  # (F, d)
-        self._words: Optional[Tensor] = None  # (V, d)
+        self._features: Optional[DriftingRows] = None  # (F, C)
+        self._gradients: Optional[Tensor] = None  # (F), norms: a moving average
         self._refreshed = -1
 
     def draw(self, num_forms: int, number: int) -> Tensor:
-        """Return which forms an update draws, a mask (F)."""
+        """Return which forms an update draws in their turn, a mask (F)."""
         place = torch.rand(num_forms, generator=generator(self.seed, number // self.interval))
-        within = number % self.interval
-        return ((within + 1) * self.fraction + place).floor() > (within * self.fraction + place).floor()
+        within, rate = number % self.interval, self.fraction / 2
+        return ((within + 1) * rate + place).floor() > (within * rate + place).floor()
+
+    def choose(self, vocabulary: Vocabulary, parts: Iterable[Bags], step: Step) -> Tuple[Tensor, Tensor]:
+        """Return the forms to compute, a mask (F), and the chance that each form had, (F)."""
+        words, rate = step.words.unique(), self.fraction / 2
+        turn = self.draw(vocabulary.num_forms, step.number).to(words.device)
+        important = self._importance(vocabulary.num_forms, rate / (1 - rate)).to(words.device)
+        missed = torch.where(parts_of(vocabulary, parts, words), 1 - PARTS, 1.0) * (1 - important)
+        coin = torch.rand(vocabulary.num_forms, generator=generator(self.seed + 1, step.number)).to(words.device)
+        mask, chance = turn | (coin >= missed), 1 - (1 - rate) * missed
+        return mask.index_fill_(0, words, True), chance.index_fill_(0, words, 1.0)
+
+    def _importance(self, num_forms: int, rate: float) -> Tensor:
+        """Return chances in proportion to the gradients that forms had lately, (F), with *rate* as their mean or less."""
+        if self._gradients is None or len(self._gradients) != num_forms:
+            return torch.tensor(rate)
+        return (rate * self._gradients / self._gradients.mean().clamp(min=torch.finfo(torch.float32).tiny)).clamp(max=1)
+
+    def watch(self, gradients: Tensor) -> None:
+        """Learn how large the gradient of each form is, (F, d)."""
+        norms = gradients.norm(dim=1).float().nan_to_num_(0, 0)  # a step that AMP gives up teaches nothing
+        if self._gradients is None or len(self._gradients) != len(norms):
+            self._gradients = norms
+        else:
+            self._gradients.lerp_(norms, 1 - MEMORY)
 
     def embed(self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, step: Step) -> Tensor:
-        """Return the embeddings of all words, (V, d), with gradient to those computed now."""
-        return self.embed_drawn(embedding, vocabulary, step, self.draw(vocabulary.num_forms, step.number))
+        """Return the embeddings of all words, (V, d), with gradient to what is computed now."""
+        words = step.words.to(embedding.surface.projection.weight.device)
+        mask, chance = self.choose(vocabulary, embedding.parts(vocabulary), Step(step.number, words))
+        return self.embed_chosen(embedding, vocabulary, step.number, mask, chance)
 
-    def embed_drawn(self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, step: Step, drawn: Tensor) -> Tensor:
-        """The same for given draws, a mask (F)."""
-        self._refresh(embedding, vocabulary, step.number)
-        assert self._forms is not None and self._words is not None
-        certain = self._parts(vocabulary, step.words.to(self._forms.device))
-        chosen = (drawn.to(certain.device) | certain).nonzero().squeeze(1)  # words come before the other forms
-        words = chosen[chosen < vocabulary.num_words]
-        scale = self._forms.new_ones(len(chosen)).masked_fill_(~certain[chosen], 1 / self.fraction)
-        encoded = embedding.surface(vocabulary.subset(chosen))
-        fresh = _Chosen(chosen, _ScaledGradient.apply(encoded, scale), self._forms)
-        own = encoded[: len(words)]
-        relational = fresh.average(vocabulary.relations(), words)
-        definitional = fresh.average(vocabulary.definitions(), words)
-        rows = embedding.compose(torch.cat([own, relational, definitional], dim=1))
-        self._forms[chosen] = encoded.detach()
-        return _Renewed.apply(_ScaledGradient.apply(rows, scale[: len(words)]), words, self._words)
+    def embed_chosen(
+        self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, number: int, mask: Tensor, chance: Tensor
+    ) -> Tensor:
+        """The same for given forms, a mask (F), and the chance that each had, (F)."""
+        kept = self._refresh(embedding, vocabulary, number)
+        chosen = mask.nonzero().squeeze(1)
+        features = embedding.surface.features(vocabulary.subset(chosen))
+        kept.renew(chosen, features.detach())
+        forms = _ProjectAll.apply(features, embedding.surface.projection.weight, chosen, 1 / chance[chosen], kept, self.watch)
+        return embedding.combine(forms, vocabulary)
 
-    @staticmethod
-    def _parts(vocabulary: Vocabulary, words: Tensor) -> Tensor:
-        """Return which forms some words are made of, a mask (F)."""
-        parts = torch.zeros(vocabulary.num_forms, dtype=torch.bool, device=words.device)
-        words = words.unique()
-        parts[words] = True
-        for bags in (vocabulary.relations(), vocabulary.definitions()):
-            parts[pick(bags, words)[0].long()] = True
-        return parts
-
-    def _refresh(self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, number: int) -> None:
-        stale = self._forms is None or len(self._forms) != vocabulary.num_forms
+    def _refresh(self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, number: int) -> DriftingRows:
+        """Return the features of all forms, computed anew if it is time."""
+        stale = self._features is None or len(self._features.rows) != vocabulary.num_forms
         if stale or (number % self.interval == 0 and number != self._refreshed):
             with torch.no_grad():
-                self._forms = embedding.surface(vocabulary)
-                self._words = embedding.combine(self._forms, vocabulary)
+                features = embedding.surface.features(vocabulary)
+            self._features = DriftingRows(features, generator(self.seed, number))
             self._refreshed = number
+        return cast(DriftingRows, self._features)
 
 
-class _Chosen:
-    """The encodings of all forms: the chosen ones computed now, the others as they are kept."""
-
-    def __init__(self, chosen: Tensor, encoded: Tensor, kept: Tensor):
-        self.encoded, self.kept = encoded, kept
-        self.place = torch.full((len(kept),), -1, dtype=torch.int32, device=chosen.device)
-        self.place[chosen] = torch.arange(len(chosen), dtype=torch.int32, device=chosen.device)
-
-    def average(self, bags: Bags, which: Tensor) -> Tensor:
-        """Return the averages of some of the bags of forms."""
-        items, runs = pick(bags, which)
-        places = self.place[items.long()]
-        others = places < 0
-        rows = torch.cat([self.encoded, self.kept[items[others].long()]])
-        numbers = len(self.encoded) + others.cumsum(0, dtype=torch.int32) - 1
-        return average(rows, torch.where(others, numbers, places), runs.starts)
+def parts_of(vocabulary: Vocabulary, parts: Iterable[Bags], words: Tensor) -> Tensor:
+    """Return which forms are in some words' bags, a mask (F)."""
+    mask = torch.zeros(vocabulary.num_forms, dtype=torch.bool, device=words.device)
+    for bags in parts:
+        mask[pick(bags, words)[0].long()] = True
+    return mask
 
 
-class _ScaledGradient(torch.autograd.Function):
-    """Rows as they are; their gradient times a number a row."""
+class _ProjectAll(torch.autograd.Function):
+    """Project all kept rows; the gradient of those that were renewed is scaled, the others get none."""
 
     @staticmethod
-    def forward(ctx, rows: Tensor, scale: Tensor) -> Tensor:
-        ctx.scale = scale
-        return rows.view_as(rows)
+    def forward(ctx, renewed: Tensor, weight: Tensor, which: Tensor, scale: Tensor, kept: DriftingRows, watch) -> Tensor:
+        ctx.save_for_backward(weight, which, scale)
+        ctx.kept, ctx.watch, ctx.dtype = kept, watch, renewed.dtype
+        with torch.autocast(weight.device.type, enabled=False):
+            return kept.times(weight)
 
     @staticmethod
     def backward(ctx, grad: Tensor):  # type: ignore[override]
-        return grad * ctx.scale.unsqueeze(1), None
-
-
-class _Renewed(torch.autograd.Function):
-    """Write rows into a kept matrix, in place, and return it; only these rows get a gradient."""
-
-    @staticmethod
-    def forward(ctx, rows: Tensor, which: Tensor, kept: Tensor) -> Tensor:
-        ctx.which = which
-        kept[which] = rows
-        return kept.detach()
-
-    @staticmethod
-    def backward(ctx, grad: Tensor):  # type: ignore[override]
-        return grad[ctx.which], None, None
+        weight, which, scale = ctx.saved_tensors
+        ctx.watch(grad)
+        with torch.autocast(weight.device.type, enabled=False):
+            rows = (grad[which].to(ctx.dtype) @ weight.to(ctx.dtype)) * scale.unsqueeze(1).to(ctx.dtype)
+            return rows, ctx.kept.times_transposed(grad), None, None, None, None

@@ -79,6 +79,12 @@ class Vocabulary(nn.Module):
         self._add_bags("relations", Bags.from_lists(relations[0], relations[1], len(forms)))
         self._add_bags("definitions", Bags.from_lists(definitions[0], definitions[1], len(forms)))
 
+    @classmethod
+    def of_spellings(cls, forms: Sequence[bytes], widths: Sequence[int]) -> "Vocabulary":
+        """Build a vocabulary of words without relations and definitions."""
+        nothing = np.zeros(0, dtype=np.int64), np.zeros(len(forms) + 1, dtype=np.int64)
+        return cls(forms, nothing, nothing, widths)
+
     def _add_bags(self, name: str, bags: Bags) -> None:
         for part, tensor in zip(Bags._fields, bags):
             self.register_buffer(f"{name}_{part}", tensor, persistent=False)

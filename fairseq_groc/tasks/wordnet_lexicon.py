@@ -2,10 +2,9 @@
 
 import logging
 import os
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
 
 import torch
 from fairseq import utils
@@ -18,12 +17,16 @@ from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.lexicon.tables import load_tables
-from fairseq_groc.modules.build import filter_widths
-from fairseq_groc.modules.compositional import DEFAULT_CHUNK, CompositionalEmbedding
+from fairseq_groc.models.word_decoder import attach_head
+from fairseq_groc.modules.build import needs_lexicon, needs_spellings
+from fairseq_groc.modules.compositional import DEFAULT_CHUNK, CompositionalEmbedding, SurfaceEncoder, filter_widths
+from fairseq_groc.modules.rows import WordRows
 from fairseq_groc.modules.softmax_layer import WordMatrices
 from fairseq_groc.modules.updates import SampledUpdates
 from fairseq_groc.modules.vocabulary import Vocabulary
-from fairseq_groc.options import HeadConfig
+from fairseq_groc.options import HeadConfig, head_settings
+from fairseq_groc.tasks.checks import check_machine, check_training, check_updates, check_use
+from fairseq_groc.tasks.workers import early_stop, early_stop_function, gather, rank_and_world
 
 logger = logging.getLogger(__name__)
 DEFAULT_BLOCK = 35  # GroC, appendix B.1
@@ -50,12 +53,24 @@ class WordnetLexiconConfig(HeadConfig):
     sampled_update_fraction: float = field(
         default=1.0, metadata={"help": "sampled updates: encode the batch's words and this fraction of the others a step"}
     )
-    refresh_interval: int = field(default=20, metadata={"help": "sampled updates: encode all words once in so many steps"})
+    refresh_interval: int = field(default=100, metadata={"help": "sampled updates: encode all words once in so many steps"})
+    draw_new_rows: bool = field(
+        default=False,
+        metadata={"help": "words without a row: draw one with the mean and covariance of the others, in place of zeros"},
+    )
+    max_target_positions: Optional[int] = field(
+        default=None, metadata={"help": "positions of models that number them; default: the block length"}
+    )
+    add_bos_token: bool = field(default=False, metadata={"help": "not needed: every text begins with </s>"})
     any_lexicon: bool = field(
         default=False, metadata={"help": "use lexicon tables of another lexicon than the checkpoint was trained with"}
     )
     encoding_chunk: int = field(
         default=DEFAULT_CHUNK, metadata={"help": "encode so many forms at a time: less memory, and more time if there are more"}
+    )
+    encode_in_bf16: bool = field(
+        default=False,
+        metadata={"help": "in training, the word encoder's products in bfloat16: 3 times faster on CPUs that have it"},
     )
     export_embeddings: Optional[str] = field(
         default=None, metadata={"help": "file of all words' embeddings in scoring: read if it fits, else written"}
@@ -88,9 +103,9 @@ class WordnetLexiconTask(FairseqTask):
             DataError, OptionError: no data folder, or options that this machine cannot run.
         """
         if not kwargs.get("from_checkpoint"):  # how a model was trained binds nobody who uses it
-            _check_machine(cfg)
-            _check_updates(cfg)
-        _check_use(cfg)
+            check_machine(cfg)
+            check_updates(cfg)
+        check_use(cfg)
         if not cfg.data:
             raise DataError("no data folder given: fairseq-train DIR --task wordnet_lexicon ...")
         path = os.path.join(utils.split_paths(cfg.data)[0], "dict.txt")
@@ -103,41 +118,63 @@ class WordnetLexiconTask(FairseqTask):
 
     # -- model ---------------------------------------------------------------------------------------------------
 
-    def lexicon_vocabulary(self, char_filters: List[int]) -> Vocabulary:
-        """Return the lexicon tables as tensors for the given filters.
+    def lexicon_vocabulary(self, settings: Dict[str, Any]) -> Optional[Vocabulary]:
+        """Return the spellings, relations and definitions that word embedding and head need, as tensors, or None.
 
         Raises:
-            TablesError: there are none, or not for this dictionary.
+            TablesError: lexicon tables are needed, and there are none, or not for this dictionary.
         """
+        if not needs_spellings(settings):
+            return None
+        widths = [width for width, _ in filter_widths(settings["char_filters"])]
+        if not needs_lexicon(settings):
+            return Vocabulary.of_spellings([word.encode("utf-8", "surrogateescape") for word in self.dictionary.symbols], widths)
         tables = load_tables(utils.split_paths(self.cfg.data)[0], self.dictionary.symbols)
         self._lexicon = tables.lexicon
-        widths = [width for width, _ in filter_widths(char_filters)]
         relations = tables.relations, tables.relation_offsets
         definitions = tables.definitions, tables.definition_offsets
         return Vocabulary(tables.forms(), relations, definitions, widths)
 
     def build_model(self, cfg, from_checkpoint: bool = False):
+        """Build any language model of fairseq's and give it its head; its settings are the checkpoint's in evaluation.
+
+        Raises:
+            OptionError: options that no head has, or a model that cannot have one.
+        """
+        saved = self.state.state_dict.get("groc", {}) if from_checkpoint else {}
         if not from_checkpoint:
-            _check_training(self.cfg)
-            self.state.merge_state_dict({"groc": {"tokens_per_sample": self.cfg.tokens_per_sample or DEFAULT_BLOCK}})
+            check_training(self.cfg)
+        settings = saved.get("head") or head_settings(cfg if hasattr(cfg, "output_head") else self.cfg)
+        block = self.cfg.tokens_per_sample or DEFAULT_BLOCK
+        if not from_checkpoint:
+            self.state.merge_state_dict({"groc": {"tokens_per_sample": block, "head": settings}})
+            if getattr(cfg, "tokens_per_sample", block) == 0:
+                cfg.tokens_per_sample = block  # models that number positions make room for so many
         model = super().build_model(cfg, from_checkpoint)
+        if not hasattr(model, "decoder") or hasattr(model, "encoder"):
+            raise OptionError(f"--task wordnet_lexicon trains language models, and {type(model).__name__} is none")
+        attach_head(model.decoder, settings, self.lexicon_vocabulary(settings))
         model.decoder.uniform_weight = self.cfg.uniform_weight
         model.decoder.lexicon, model.decoder.any_lexicon = self._lexicon, self.cfg.any_lexicon
-        self._configure_updates(model.decoder.words)
+        self._configure(model.decoder.words)
         self._decoders.append(model.decoder)
         return model
 
-    def _configure_updates(self, words: WordMatrices) -> None:
-        """Set how much of the word embeddings a training step computes; it changes nothing in evaluation."""
-        if not isinstance(words.embedding, CompositionalEmbedding):
-            if self.cfg.full_update_prob < 1 or self.cfg.sampled_update_fraction < 1:
-                logger.warning("sparse and sampled updates change nothing: only compositional word embeddings are computed")
-        else:
-            words.embedding.surface.chunk = self.cfg.encoding_chunk
-            words.file = Path(self.cfg.export_embeddings) if self.cfg.export_embeddings else None
+    def _configure(self, words: WordMatrices) -> None:
+        """Set how new rows begin, and how much of the word embeddings a training step computes."""
+        for module in words.modules():
+            if isinstance(module, WordRows):
+                module.draw_new = self.cfg.draw_new_rows
+            if isinstance(module, SurfaceEncoder):
+                module.chunk = self.cfg.encoding_chunk
+                module.training_precision = torch.bfloat16 if self.cfg.encode_in_bf16 else None
+        words.file = Path(self.cfg.export_embeddings) if self.cfg.export_embeddings else None
+        if isinstance(words.embedding, CompositionalEmbedding):
             words.full_probability, words.seed = self.cfg.full_update_prob, self.cfg.seed
             if self.cfg.sampled_update_fraction < 1:
                 words.sampled = SampledUpdates(self.cfg.sampled_update_fraction, self.cfg.refresh_interval, self.cfg.seed)
+        elif self.cfg.full_update_prob < 1 or self.cfg.sampled_update_fraction < 1:
+            logger.warning("sparse and sampled updates change nothing: only compositional word embeddings are computed")
 
     # -- data ----------------------------------------------------------------------------------------------------
 
@@ -201,12 +238,14 @@ class WordnetLexiconTask(FairseqTask):
     ):
         """Return the blocks that ``fairseq-eval-lm`` scores: one stream unless ``--batch-size`` says more."""
         if context_window > 0:
-            raise OptionError("--context-window is not needed: the state is carried from block to block. Leave it out.")
+            raise OptionError("--context-window is not supported: give longer blocks (--tokens-per-sample). Leave it out.")
         self._report_impossible(dataset)
         itr = self._iterate(dataset, batch_size, num_shards, shard_id, num_workers, 1, data_buffer_size, 1, False)
         return itr.next_epoch_itr(shuffle=False)
 
     def _iterate(self, dataset, streams, num_shards, shard_id, num_workers, epoch, data_buffer_size, seed, training):
+        dataset.carries_state = all(hasattr(decoder, "carried") for decoder in self._decoders)
+        self._check_room()
         plans = dataset.plan(
             epoch,
             streams or 1,
@@ -236,6 +275,11 @@ class WordnetLexiconTask(FairseqTask):
             return self.cfg.tokens_per_sample
         return self.state.state_dict.get("groc", {}).get("tokens_per_sample", DEFAULT_BLOCK)
 
+    def _check_room(self) -> None:
+        room = min((decoder.max_positions() for decoder in self._decoders), default=self._block_length())
+        if self._block_length() > room:
+            raise OptionError(f"--tokens-per-sample {self._block_length()}: the model has room for {int(room)}")
+
     def _report_impossible(self, dataset: StreamDataset) -> None:
         """Say how many tokens of a text the model gives probability 0, which makes the perplexity infinite."""
         for decoder in self._decoders:
@@ -259,7 +303,8 @@ class WordnetLexiconTask(FairseqTask):
         block = sample["net_input"].get("block")
         words = torch.cat([sample["net_input"]["src_tokens"].flatten(), sample["target"].flatten()])
         self._decoders[-1].words.begin_step(update_num, words)
-        self._decoders[-1].carried[True].begin_update(update_num)
+        if block is not None:
+            self._decoders[-1].carried[True].begin_update(update_num)
         if all(parameter.grad is None for parameter in model.parameters()):
             self._block_lengths.clear()  # those of an attempt that fp16 or AMP gave up
         if ignore_grad:  # a dummy batch: it must not touch the carried state
@@ -292,32 +337,49 @@ class WordnetLexiconTask(FairseqTask):
         with torch.no_grad():
             if prefix_tokens is None and source.nelement():
                 prefix_tokens = source[:, 1:] if bool(source[:, 0].eq(eos).all()) else source
+                self._check_prefix(prefix_tokens)
             return generator.generate(models, sample, prefix_tokens=prefix_tokens, bos_token=eos)
+
+    def _check_prefix(self, prefix: torch.Tensor) -> None:
+        if bool(prefix.eq(self.dictionary.eos()).any()):
+            raise OptionError("generation goes on from the words of a line, not over its end: give --sample-break-mode eos")
+        room = min(decoder.max_positions() for decoder in self._decoders)
+        if prefix.size(1) + 2 > room:
+            raise OptionError(f"a line of {prefix.size(1)} words leaves no room to generate in a model of {int(room)} positions")
 
     # -- resuming ------------------------------------------------------------------------------------------------
 
     def begin_valid_epoch(self, epoch, model):
         """Gather the states that the workers carry, since only the first worker saves."""
-        self._gathered = _gather({"carried": model.decoder.carried[True].state_dict()})
+        self._gathered = gather(self._carried())
 
     def get_checkpoint_dict(self) -> Dict[str, Any]:
         """Return what fairseq does not save: carried states and the counter of ``--patience``."""
-        own = {"carried": self._decoders[-1].carried[True].state_dict()}
+        own = self._carried()
         workers = getattr(self, "_gathered", None) or [own]
         workers = [own] + workers[1:]
-        return {type(self).__name__: {"workers": workers, "early_stop": _early_stop()}}
+        return {type(self).__name__: {"workers": workers, "early_stop": early_stop()}}
+
+    def _carried(self) -> Dict[str, Any]:
+        carried = getattr(self._decoders[-1], "carried", None)
+        return {"carried": carried[True].state_dict() if carried else {}}
 
     def set_checkpoint_dict(self, saved: Dict[str, Any]) -> None:
         decoder = self._decoders[-1]
-        rank, world = _rank_and_world()
+        rank, world = rank_and_world()
         workers = saved["workers"]
-        if len(workers) == world:
+        if hasattr(decoder, "carried") and len(workers) == world:
             parameter = next(decoder.parameters())
             decoder.carried[True].load_state_dict(workers[rank]["carried"], parameter.device, parameter.dtype)
-        else:
+        elif hasattr(decoder, "carried"):
             logger.warning(f"states of {len(workers)} workers were saved, {world} resume: streams begin from zero")
         for name, value in saved["early_stop"].items():
-            setattr(_early_stop_function(), name, value)
+            setattr(early_stop_function(), name, value)
+
+    @property
+    def output_dictionary(self):
+        """The dictionary by the name that fairseq's convolutional language models look for."""
+        return self.dictionary
 
     @property
     def source_dictionary(self):
@@ -326,67 +388,3 @@ class WordnetLexiconTask(FairseqTask):
     @property
     def target_dictionary(self):
         return self.dictionary
-
-
-def _check_machine(cfg) -> None:
-    on_cpu = cfg.cpu or not torch.cuda.is_available()
-    if cfg.fp16 and on_cpu:
-        raise OptionError("--fp16 needs a GPU: leave it out, or use fairseq-hydra-train with common.bf16=true")
-    if cfg.tpu:
-        raise OptionError("--bf16 (which fairseq takes for a TPU) and --tpu: use fairseq-hydra-train with common.bf16=true")
-
-
-def _check_updates(cfg) -> None:
-    for name in ("full_update_prob", "sampled_update_fraction"):
-        if not 0 < getattr(cfg, name) <= 1:
-            raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected a number above 0, at most 1")
-    if cfg.full_update_prob < 1 and (cfg.fp16 or cfg.bf16):
-        raise OptionError("--full-update-prob cannot freeze the parameter copies of --fp16 and bf16: use --amp")
-    if cfg.full_update_prob < 1 and cfg.sampled_update_fraction < 1:
-        raise OptionError("--full-update-prob and --sampled-update-fraction are two ways to save time: give one")
-
-
-def _check_use(cfg) -> None:
-    for name, least in (("refresh_interval", 1), ("encoding_chunk", 1), ("seed", 0)):
-        if getattr(cfg, name) is not None and getattr(cfg, name) < least:
-            raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected {least} or more")
-    if not 0 <= cfg.uniform_weight < 1:
-        raise OptionError(f"--uniform-weight {cfg.uniform_weight}: expected a number from 0 to below 1")
-
-
-def _check_training(cfg) -> None:
-    if cfg.export_embeddings:
-        raise OptionError("--export-embeddings is for scoring: leave it out of training")
-    if int(os.environ.get("WORLD_SIZE", 1)) > 1 and _rank_and_world()[1] == 1:
-        raise OptionError(
-            f"{os.environ['WORLD_SIZE']} workers were started, but are not connected, as fairseq leaves them without GPUs: each "
-            "would train a model of its own. Start each with --distributed-world-size, --distributed-rank, "
-            "--distributed-init-method and --distributed-backend gloo (docs/training.md)."
-        )
-
-
-def _rank_and_world() -> Tuple[int, int]:
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return 0, 1
-
-
-def _gather(value) -> List[Any]:
-    """Return the values of all workers, in their order, to every worker."""
-    _, world = _rank_and_world()
-    if world == 1:
-        return [value]
-    values: List[Any] = [None] * world
-    torch.distributed.all_gather_object(values, value)
-    return values
-
-
-def _early_stop_function():
-    modules = [sys.modules.get(name) for name in ("__main__", "fairseq_cli.train")]  # the first: python -m fairseq_cli.train
-    return next((m.should_stop_early for m in modules if hasattr(m, "should_stop_early")), _early_stop)
-
-
-def _early_stop() -> Dict[str, Any]:
-    """Return the counters that fairseq keeps on its function ``should_stop_early`` and forgets on resume."""
-    function = _early_stop_function()
-    return {name: getattr(function, name) for name in ("best", "num_runs") if hasattr(function, name)}

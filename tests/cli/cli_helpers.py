@@ -15,6 +15,18 @@ SMALL = "--arch groc_lstm_lm --decoder-embed-dim 8 --decoder-hidden-size 12 --ch
 TRAINING = "--batch-size 4 --tokens-per-sample 10 --optimizer adam --lr 0.01 --num-workers 0 --log-format simple".split()
 WORDS = "the a cat dog lion kitty run runs sat barked on under mat tree and old young big small quick green blue red".split()
 
+TRANSFORMER = "transformer_lm --decoder-ffn-embed-dim 16 --decoder-layers 1 --decoder-attention-heads 2"
+SIZES = "--decoder-embed-dim 16 --decoder-input-dim 16 --decoder-output-dim 12"
+LIGHTCONV = "lightconv_lm --decoder-ffn-embed-dim 16 --decoder-layers 1 --decoder-attention-heads 2"
+KERNELS = "--decoder-kernel-size-list [3] --decoder-embed-dim 16 --decoder-input-dim 16 --decoder-output-dim 16"
+ARCHITECTURES = {
+    "transformer_lm": f"{TRANSFORMER} {SIZES}",
+    "lstm_lm": "lstm_lm --decoder-embed-dim 12 --decoder-hidden-size 14 --decoder-out-embed-dim 10",
+    "fconv_lm": "fconv_lm --decoder-embed-dim 12 --decoder-layers [(12,2)] --decoder-attention False --decoder-out-embed-dim 8",
+    "lightconv_lm": f"{LIGHTCONV} {KERNELS}",
+}
+HEAD = ["--char-filters", "[4,4,4]", "--output-cutoffs", "[8,16]", "--output-depth", "1", "--correction-dim", "4"]
+
 
 class Commands:
     """Run what a user types; ``ok`` insists on success, ``fails`` on failure, and both return the output."""
@@ -63,3 +75,14 @@ def write(path: Path, words, count: int, seed: int) -> Path:
 def tokens_of(path: Path) -> int:
     lines = path.read_text(encoding="utf-8").splitlines()
     return sum(len(line.split()) + 1 for line in lines)
+
+
+def train_stock(commands, corpus, save, arch, *options):
+    """Train a language model of fairseq's with a head."""
+    where = ["--save-dir", save, "--valid-subset", "valid,valid1", "--max-update", "10"]
+    return commands.ok("fairseq-train", corpus / "data", *PLUGIN, "--arch", *arch.split(), *TRAINING, *HEAD, *where, *options)
+
+
+def perplexity(output):
+    """Return the last perplexity that fairseq logged."""
+    return float(re.findall(r"ppl ([\d.]+)", output)[-1])

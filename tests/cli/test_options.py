@@ -13,8 +13,10 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
 from fairseq_groc.cli.config import preset_config
+from fairseq_groc.cli.presets import table
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModelConfig
-from fairseq_groc.options import HEAD_OPTIONS, PRESETS, HeadConfig, SharedHeadConfig
+from fairseq_groc.options import HEAD_OPTIONS, HeadConfig, SharedHeadConfig
+from fairseq_groc.presets import PRESETS
 from fairseq_groc.tasks.wordnet_lexicon import WordnetLexiconConfig
 
 GIVEN = {
@@ -26,6 +28,18 @@ GIVEN = {
     "output_activation": "selu",
     "output_dropout": 0.125,
     "bias_activation": "tanh",
+    "lexicon_parts": "relations",
+    "output_dropout_kind": "standard",
+    "output_residual": "input+previous",
+    "output_joint_dim": 5,
+    "output_cutoffs": [3, 5],
+    "output_factor": 2,
+    "adaptive_scoring": "bins",
+    "correction_dim": 6,
+    "num_softmaxes": 2,
+    "draw_new_rows": True,
+    "max_target_positions": 99,
+    "add_bos_token": True,
     "tokens_per_sample": 17,
     "sample_break_mode": "eos",
     "vary_bptt": True,
@@ -34,6 +48,7 @@ GIVEN = {
     "sampled_update_fraction": 0.5,
     "refresh_interval": 7,
     "encoding_chunk": 1000,
+    "encode_in_bf16": True,
     "any_lexicon": True,
     "export_embeddings": "FILE",
     "decoder_embed_dim": 11,
@@ -96,14 +111,21 @@ def test_task_and_model_share_their_options():
     assert all(cfg.task[name] == cfg.model[name] for name in HEAD_OPTIONS)
 
 
+CONFIGS = ROOT / "examples" / "language_model" / "config"
+
+
+@pytest.mark.parametrize("file", sorted(CONFIGS.glob("*.yaml")), ids=lambda file: file.stem)
+def test_example_configurations_are_the_presets(file):
+    name = file.stem
+    assert yaml.safe_load(file.read_text()) == preset_config(name), f"renew: python -m fairseq_groc config {name} > {file}"
+
+
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_architecture_and_yaml_are_the_same_preset(name):
     arch = parse("--arch", name)
-    for option, value in PRESETS[name].items():
+    for option, value in PRESETS[name].options.items():
         assert arch.model[option] == value
-    file = ROOT / "examples" / "language_model" / "config" / f"{name}.yaml"
-    config = yaml.safe_load(file.read_text())
-    assert config == preset_config(name), f"renew it: python -m fairseq_groc config {name} > {file.relative_to(ROOT)}"
+    config = preset_config(name)
     task = OmegaConf.merge(OmegaConf.structured(WordnetLexiconConfig()), {"data": "DATA"}, {**config["task"], "data": "DATA"})
     model = OmegaConf.merge(OmegaConf.structured(GrocLSTMLanguageModelConfig()), config["model"])
     resolved = OmegaConf.create({"task": task, "model": model})
@@ -115,3 +137,7 @@ def test_architecture_and_yaml_are_the_same_preset(name):
 
 def test_the_user_dir_command_names_the_package(commands):
     assert Path(commands.ok("python", "-m", "fairseq_groc", "user-dir").splitlines()[-1]) == ROOT / "fairseq_groc"
+
+
+def test_the_table_of_presets_is_the_documented_one():
+    assert table() in (ROOT / "docs" / "presets.md").read_text(), "renew it: python -m fairseq_groc presets"

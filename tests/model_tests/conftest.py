@@ -7,13 +7,21 @@ import torch
 from fairseq.data import Dictionary
 
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMDecoder, GrocLSTMLanguageModel
+from fairseq_groc.models.word_decoder import attach_head
+from fairseq_groc.options import HeadConfig, head_settings
 
 
-def dictionary_of(words):
+def _dictionary_of(words):
     dictionary = Dictionary()
     for word in words:
         dictionary.add_symbol(word)
     return dictionary
+
+
+@pytest.fixture
+def dictionary_of():
+    """Return a function from words to fairseq's dictionary of them."""
+    return _dictionary_of
 
 
 @pytest.fixture
@@ -23,9 +31,10 @@ def model_of(vocabulary_of):
     def build(words, head="compositional_output", **options):
         torch.manual_seed(3)
         cfg = dict(decoder_embed_dim=6, decoder_hidden_size=8, decoder_layers=2, dropout=0.0, dropout_in=0.0, dropout_out=0.0)
-        cfg.update(output_head=head, char_embed_dim=4, char_filters=[3, 4], highway_layers=1, output_depth=1)
-        cfg.update(output_activation="relu", output_dropout=0.0, bias_activation="identity", **options)
-        decoder = GrocLSTMDecoder(dictionary_of(words), lambda _: vocabulary_of(words, [1, 2]), Namespace(**cfg))
+        decoder = GrocLSTMDecoder(_dictionary_of(words), Namespace(**cfg))
+        small = dict(output_head=head, char_embed_dim=4, char_filters=[3, 4], output_depth=1, output_cutoffs=[6, 8])
+        small.update(output_factor=2, correction_dim=3, num_softmaxes=2, **options)
+        attach_head(decoder, head_settings(HeadConfig(**small)), vocabulary_of(words, [1, 2]))
         return GrocLSTMLanguageModel(decoder).eval()
 
     return build

@@ -5,7 +5,8 @@ import torch
 
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import OptionError
-from fairseq_groc.modules.heads import LOG_ZERO
+from fairseq_groc.modules.heads import HEADS
+from fairseq_groc.modules.probabilities import LOG_ZERO
 
 WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra"]
 
@@ -71,7 +72,7 @@ def test_permuting_the_dictionary_permutes_the_scores(model_of, text, as_lines):
 
 
 @pytest.mark.parametrize("uniform", [0.0, 0.25])
-@pytest.mark.parametrize("head", ["compositional_output", "tied", "lookup"])
+@pytest.mark.parametrize("head", HEADS)
 def test_probabilities_sum_to_one_and_no_filler_has_any(model_of, head, uniform):
     model = model_of(WORDS + ["madeupword0000"], head)
     model.decoder.uniform_weight = uniform

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from fairseq_groc.modules.chunked_loss import chunked_cross_entropy
-from fairseq_groc.modules.heads import uniform_mixture, uniform_mixture_at
+from fairseq_groc.modules.probabilities import uniform_mixture, uniform_mixture_at
 
 N, V, D, IGNORED = 13, 41, 6, 1
 # forward and backward, on top of the reference's own error in the same precision

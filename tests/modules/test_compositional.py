@@ -6,11 +6,13 @@ import torch
 import torch.nn.functional as F
 
 from fairseq_groc.lexicon import NoLexicon
-from fairseq_groc.modules.build import build_embedding, build_head, filter_widths
-from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
+from fairseq_groc.modules.build import build_embedding, build_head
+from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder, filter_widths
 from fairseq_groc.modules.heads import CompositionalOutput
+from fairseq_groc.modules.heads.mappings import OutputNetwork
 from fairseq_groc.modules.lstm import LSTMEncoder
 from fairseq_groc.modules.vocabulary import BEGIN, END, FILL, FIRST_SPECIAL, Vocabulary
+from fairseq_groc.options import HeadConfig, head_settings
 
 pytestmark = pytest.mark.usefixtures("encoder_path")
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
@@ -136,7 +138,6 @@ def test_gradients_in_double_precision(vocabulary_of):
 
 
 PAPER = dict(char_embed_dim=16, char_filters=[32, 32, 64, 128, 256, 512], highway_layers=1)
-OUTPUT = dict(output_depth=0, output_activation="relu", output_dropout=0.0, bias_activation="identity")
 
 
 def count(*modules):
@@ -145,7 +146,8 @@ def count(*modules):
 
 def model(head, words, dim=300, **options):
     lstm = LSTMEncoder(dim, 1024, 2, 0.65, 0.4, 0.0)
-    return build_embedding(head, words, dim, **PAPER), build_head(head, words, dim, **{**OUTPUT, **options}), lstm
+    settings = head_settings(HeadConfig(output_head=head, **PAPER, **options))
+    return build_embedding(words, dim, settings), build_head(words, dim, settings), lstm
 
 
 def test_parameters_of_the_paper_at_any_vocabulary():
@@ -179,7 +181,7 @@ def test_a_width_without_filters_is_left_out():
 def test_the_head_joins_the_embedding_in_gradcheck(vocabulary_of):
     torch.manual_seed(1)
     embedding = CompositionalEmbedding(SurfaceEncoder(2, 2, [(2, 2)], 1), 2).double()
-    head = CompositionalOutput(2, 1, "tanh", 0.0, "tanh").double()
+    head = CompositionalOutput(2, OutputNetwork(2, 1, "tanh", 0.0), "tanh").double()
     vocabulary = vocabulary_of(["cat", "zz"], [2])
 
     def run(*_):

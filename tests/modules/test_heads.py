@@ -1,162 +1,342 @@
+"""Every head: its equation, its probabilities, its parameters, and its rows in another dictionary."""
+
+import copy
+import textwrap
+from pathlib import Path
+
 import pytest
 import torch
+import torch.nn.functional as F
 
+from fairseq_groc.modules.build import build_embedding, build_head, needs_spellings
+from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.modules.heads import (
     ACTIVATIONS,
+    HEADS,
+    BilinearOutput,
     CompositionalOutput,
+    DeepResidualOutput,
+    DualNonlinearOutput,
+    HierarchicalOutput,
     LookupOutput,
+    MixtureOfSoftmaxes,
     TiedOutput,
-    is_filler,
-    masked_bias,
-    predictable_words,
-    uniform_mixture,
 )
+from fairseq_groc.modules.heads.mappings import OutputNetwork
+from fairseq_groc.modules.lstm import LSTMEncoder
+from fairseq_groc.modules.probabilities import masked_bias, predictable_words
+from fairseq_groc.modules.vocabulary import Vocabulary
+from fairseq_groc.options import HeadConfig, head_settings
 
-WORDS = ["<s>", "<pad>", "</s>", "<unk>", "the", "cat", "sat", "madeupword0000"]
+WORDS = ["<s>", "<pad>", "</s>", "<unk>", "the", "cat", "sat", "mat", "dog", "madeupword0000"]
 IMPOSSIBLE = ~torch.tensor(predictable_words(WORDS))
+DIM = 6
+VARIANTS = [(name, {}) for name in HEADS] + [("adaptive", {"adaptive_scoring": "bins"})]
 
 
-def test_only_words_eos_and_unk_are_predictable():
-    assert predictable_words(WORDS) == [False, False, True, True, True, True, True, False]
-    assert predictable_words(["<s>", "<pad>", "</s>", "<unk>"]) == [False, False, True, True]
+def settings_of(head, **options):
+    small = dict(char_embed_dim=3, char_filters=[2, 3], output_cutoffs=[5, 7], output_factor=2, correction_dim=2)
+    small.update(output_depth=2, num_softmaxes=3, output_joint_dim=4, lexicon_parts="none")
+    return head_settings(HeadConfig(output_head=head, **{**small, **options}))
 
 
-@pytest.mark.parametrize(
-    "word, filler",
-    [
-        ("madeupword0000", True),
-        ("madeupword0007", True),
-        ("madeupword", False),
-        ("madeupword12", False),
-        ("madeupword00000", False),
-        ("madeupwordish", False),
-        ("madeupwordabcd", False),
-        ("Madeupword0000", False),
-        ("xmadeupword0000", False),
-        ("", False),
-    ],
-)
-def test_fillers_are_what_fairseq_makes(word, filler):
-    assert is_filler(word) is filler
-
-
-def test_fillers_of_fairseqs_own_dictionary_are_recognised(dictionary):
-    dictionary.finalize(padding_factor=64)
-    assert len(dictionary) % 64 == 0
-    made_up = [word for word in dictionary.symbols if word.startswith("madeupword")]
-    assert made_up and all(map(is_filler, made_up))
-    assert sum(predictable_words(dictionary.symbols)) == 2 + 400
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e4])
-@pytest.mark.parametrize("head", ["compositional", "tied", "lookup"])
-def test_probabilities_sum_to_one(scale, head):
+def built(head, words=WORDS, **options):
+    """Return embedding, head and vocabulary, all parameters random."""
     torch.manual_seed(0)
-    dim, embeddings = 6, torch.randn(8, 6)
-    module = {
-        "compositional": lambda: CompositionalOutput(dim, 2, "relu", 0.0, "identity"),
-        "tied": lambda: TiedOutput(WORDS),
-        "lookup": lambda: LookupOutput(WORDS, dim),
-    }[head]()
-    for parameter in module.parameters():
+    settings = settings_of(head, **options)
+    embedding, output = build_embedding(words, DIM, settings), build_head(words, DIM, settings)
+    for parameter in [*embedding.parameters(), *output.parameters()]:
         parameter.data.uniform_(-1, 1)
-    outputs, bias = module(embeddings)
-    assert outputs.shape == (8, dim) and bias.shape == (8,)
-    bias = masked_bias(bias + scale * torch.tensor([1.0, 1, -1, 1, -1, 1, -1, 1]), IMPOSSIBLE)
-    probabilities = (torch.randn(50, dim) @ outputs.t() + bias).softmax(-1)
+    vocabulary = Vocabulary.of_spellings([w.encode() for w in words], [1, 2]) if needs_spellings(settings) else None
+    return embedding, output, vocabulary
+
+
+def scores(head, h, bias_shift=None, **options):
+    embedding, output, vocabulary = built(head, **options)
+    outputs, bias = output(embedding(vocabulary), vocabulary)
+    bias = masked_bias(bias if bias_shift is None else bias + bias_shift, IMPOSSIBLE)
+    return output.log_scores(h, outputs, bias), output, outputs, bias
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 1e4])
+@pytest.mark.parametrize("head, options", VARIANTS)
+def test_probabilities_sum_to_one(head, options, scale):
+    shift = scale * torch.tensor([1.0, 1, -1, 1, -1, 1, -1, 1, 1, 1])
+    probabilities = scores(head, torch.randn(50, DIM), shift, **options)[0].softmax(-1)
     assert (probabilities.double().sum(-1) - 1).abs().max() <= 1e-6
     assert probabilities[:, IMPOSSIBLE].eq(0).all() and not probabilities.isnan().any()
 
 
-def test_a_masked_bias_passes_no_gradient_and_no_nan():
-    bias = torch.zeros(8, requires_grad=True)
-    torch.log_softmax(masked_bias(bias, IMPOSSIBLE), -1)[4].backward()
-    expected = torch.where(IMPOSSIBLE, 0.0, -1 / 5)
-    expected[4] += 1
-    torch.testing.assert_close(bias.grad, expected, rtol=0, atol=1e-7)
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+@pytest.mark.parametrize("head, options", VARIANTS)
+def test_losses_without_scores_are_those_of_the_scores(head, options, chunk):
+    h = torch.randn(40, DIM, requires_grad=True)
+    targets = torch.tensor([2, 3, 4, 5, 6, 7, 8, 1] * 5)
+    values, output, outputs, bias = scores(head, h, **options)
+    expected = F.cross_entropy(values, targets, ignore_index=1, reduction="none")
+    losses = output.losses(h, outputs, bias, targets, 1, chunk)
+    torch.testing.assert_close(losses, expected, rtol=1e-5, atol=1e-5)
+    parameters = [h, *output.parameters()]
+    weights = torch.rand(40)
+    for a, b in zip(
+        torch.autograd.grad((losses * weights).sum(), parameters, allow_unused=True, retain_graph=True),
+        torch.autograd.grad((expected * weights).sum(), parameters, allow_unused=True),
+    ):
+        assert (a is None) == (b is None)
+        if a is not None:
+            assert not a.isnan().any()
+            torch.testing.assert_close(a, b, rtol=5e-4, atol=1e-5)
 
 
-def test_uniform_mixture_by_hand():
-    words = torch.tensor([False, True, True, True, True])
-    lprobs = torch.tensor([[0.5, 0.5, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0]]).log()  # holds -inf
-    mixed = uniform_mixture(lprobs, 0.2, words).exp()
-    expected = torch.tensor(
-        [
-            [0.8 * 0.5, 0.8 * 0.5 + 0.2 / 4, 0.2 / 4, 0.2 / 4, 0.2 / 4],
-            [0.0, 0.2 / 4, 0.2 / 4, 0.2 / 4, 0.8 + 0.2 / 4],
-        ]
-    )
-    torch.testing.assert_close(mixed, expected, rtol=1e-6, atol=0)
+@pytest.mark.parametrize("head, options", VARIANTS)
+def test_rows_move_by_word_into_another_dictionary(head, options):
+    embedding, output, vocabulary = built(head, **options)
+    order = WORDS[:4] + ["dog", "zebra", "cat", "mat", "the", "sat", "madeupword0000"]
+    other_embedding, other_output, other_vocabulary = built(head, order, **options)
+    for old, new in ((embedding, other_embedding), (output, other_output)):
+        state = copy.deepcopy(old.state_dict())
+        upgrade(new, state, "")
+        new.load_state_dict(state)  # strict
+    h = torch.randn(7, DIM)
+
+    def lprobs(words, embedding, output, vocabulary):
+        outputs, bias = output(embedding(vocabulary), vocabulary)
+        unknown = output.unknown()
+        impossible = ~torch.tensor(predictable_words(words))
+        impossible = impossible if unknown is None else impossible | unknown
+        impossible |= torch.tensor([word == "zebra" for word in words])  # so that both are over the same words
+        return output.log_scores(h, outputs, masked_bias(bias, impossible)).log_softmax(-1)
+
+    before, after = lprobs(WORDS, embedding, output, vocabulary), lprobs(order, other_embedding, other_output, other_vocabulary)
+    place = [order.index(word) for word in WORDS[2:-1]]
+    torch.testing.assert_close(after[:, place], before[:, 2:-1], rtol=0, atol=1e-5)
+    spelled = head in ("compositional_output", "convolutional")
+    unknown = other_output.unknown()
+    assert (unknown is None) if spelled else (unknown.nonzero().flatten().tolist() == [5])
 
 
-@pytest.mark.parametrize("weight", [1e-8, 1e-3, 0.5, 1 - 1e-6])
-def test_uniform_mixture_is_a_distribution(weight):
-    torch.manual_seed(0)
-    words = torch.ones(1000, dtype=torch.bool)
-    words[:4] = False
-    lprobs = torch.log_softmax(torch.randn(2, 3, 1000) * 30 + masked_bias(torch.zeros(1000), ~words), -1)
-    mixed = uniform_mixture(lprobs, weight, words)
-    assert mixed.shape == lprobs.shape and not mixed.isnan().any()
-    assert (mixed.double().exp().sum(-1) - 1).abs().max() <= 1e-6
-    assert mixed[..., 4:].isfinite().all() and mixed[..., :4].eq(float("-inf")).all()
-    assert (mixed[..., 4:].exp() >= weight / 996 * (1 - 1e-5)).all()
+def upgrade(module, state, name):
+    """As fairseq does before it loads: parents first."""
+    if hasattr(module, "upgrade_state_dict_named"):
+        module.upgrade_state_dict_named(state, name)
+    for child, submodule in module.named_children():
+        upgrade(submodule, state, f"{name}.{child}" if name else child)
 
 
+# -- equations ---------------------------------------------------------------------------------------------------
+
+
+def test_bilinear_is_equation_3_of_drill():
+    head, embeddings = BilinearOutput(WORDS, DIM), torch.randn(10, DIM)
+    torch.testing.assert_close(head(embeddings)[0], embeddings @ head.mapping.weight.t())
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+def test_dual_nonlinear_is_equation_5_of_drill(activation):
+    head, embeddings, h = DualNonlinearOutput(WORDS, DIM, 9, activation), torch.randn(10, DIM), torch.randn(3, DIM)
+    act = getattr(torch, activation)
+    outputs, bias = head(embeddings)
+    left = act(embeddings @ head.output.weight.t() + head.output.bias)
+    right = act(h @ head.context.weight.t() + head.context.bias)
+    torch.testing.assert_close(head.log_scores(h, outputs, bias), right @ left.t() + bias, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("to_previous", [False, True])
 @pytest.mark.parametrize("depth", [0, 1, 3])
 @pytest.mark.parametrize("activation", ["relu", "selu", "tanh", "sigmoid"])
-def test_compositional_output_is_equation_4_and_5(depth, activation):
+def test_the_output_network_is_equations_8_to_12_of_drill(depth, activation, to_previous):
     torch.manual_seed(0)
-    head = CompositionalOutput(6, depth, activation, 0.5, "tanh").double().eval()
-    embeddings = torch.randn(9, 6, dtype=torch.double)
+    network = OutputNetwork(DIM, depth, activation, 0.5, to_previous=to_previous).double().eval()
+    embeddings = torch.randn(9, DIM, dtype=torch.double)
     expected = embeddings
-    for linear, _ in head.layers:
-        expected = getattr(torch, activation)(expected @ linear.weight.t() + linear.bias) + embeddings
-    outputs, bias = head(embeddings)
-    torch.testing.assert_close(outputs, expected, rtol=0, atol=1e-12)
-    torch.testing.assert_close(bias, torch.tanh(expected @ head.bias.weight[0] + head.bias.bias), rtol=0, atol=1e-12)
-    assert sum(p.numel() for p in head.parameters()) == depth * (36 + 6) + 6 + 1
+    for linear, _ in network.layers:
+        layer = getattr(torch, activation)(expected @ linear.weight.t() + linear.bias)
+        expected = layer + (expected if to_previous else 0) + embeddings
+    torch.testing.assert_close(network(embeddings), expected, rtol=0, atol=1e-12)
+    head = CompositionalOutput(DIM, network, "tanh").double()
+    bias = torch.tanh(expected @ head.bias.weight[0] + head.bias.bias)
+    torch.testing.assert_close(head(embeddings)[1], bias, rtol=0, atol=1e-12)
 
 
-def test_depth_0_is_the_identity():
-    embeddings = torch.randn(9, 6)
-    outputs, bias = CompositionalOutput(6, 0, "relu", 0.5, "identity")(embeddings)
-    assert torch.equal(outputs, embeddings)
-    assert bias.shape == (9,)
-
-
-def test_one_word_keeps_its_dimension():
-    outputs, bias = CompositionalOutput(6, 1, "relu", 0.0, "identity")(torch.randn(1, 6))
-    assert outputs.shape == (1, 6) and bias.shape == (1,)
-
-
-def test_dropout_lies_between_layers_with_one_mask_for_all_words():
+def test_dropout_of_the_network_has_one_mask_for_all_words_or_one_each():
     torch.manual_seed(0)
     embeddings = torch.ones(5, 64)  # equal words stay equal under a shared mask
-    single = CompositionalOutput(64, 1, "relu", 0.5, "identity")
-    assert torch.equal(single(embeddings)[0], single(embeddings)[0])  # one layer: nothing between
-    double = CompositionalOutput(64, 2, "relu", 0.5, "identity")
-    first, second = double(embeddings)[0], double(embeddings)[0]
+    shared = OutputNetwork(64, 2, "sigmoid", 0.5)
+    first, second = shared(embeddings), shared(embeddings)
     assert not torch.equal(first, second)
     torch.testing.assert_close(first, first[:1].expand(5, 64), rtol=0, atol=1e-6)
+    apart = OutputNetwork(64, 2, "sigmoid", 0.5, "standard")(embeddings)
+    assert (apart - apart[:1]).abs().max() > 0.1
+
+
+def test_mixture_of_softmaxes_is_a_mixture():
+    h = torch.randn(4, DIM)
+    values, head, outputs, bias = scores("mixture_of_softmaxes", h)
+    weights = (h @ head.prior.weight.t()).softmax(-1)
+    contexts = torch.tanh(h @ head.contexts.weight.t() + head.contexts.bias).view(4, 3, DIM)
+    expected = sum(weights[:, k : k + 1] * (contexts[:, k] @ outputs.t() + bias).softmax(-1) for k in range(3))
+    torch.testing.assert_close(values.softmax(-1), expected, rtol=1e-5, atol=1e-7)
+
+
+def test_the_adaptive_softmax_is_pytorchs():
+    """``torch.nn.AdaptiveLogSoftmaxWithLoss`` with as many features in each cluster, weights copied."""
+    torch.manual_seed(0)
+    reference = torch.nn.AdaptiveLogSoftmaxWithLoss(DIM, 10, [5, 7], div_value=1.0)
+    embeddings, h = torch.randn(10, DIM), torch.randn(8, DIM)
+    reference.head.weight.data.copy_(torch.cat([embeddings[:5], torch.randn(2, DIM)]))
+    for i, (down, up) in enumerate(reference.tail):
+        down.weight.data.copy_(torch.eye(DIM))
+        up.weight.data.copy_(embeddings[[5, 7][i] : [7, 10][i]])
+    head = HierarchicalOutput([str(i) for i in range(10)], DIM, [5, 7])
+    head.clusters.weight.data.copy_(reference.head.weight[5:])
+    head.clusters.bias.data.zero_()
+    values = head.log_scores(h, *head(embeddings))
+    torch.testing.assert_close(values, reference.log_prob(h), rtol=1e-5, atol=1e-5)
+
+
+def test_convolutional_is_spelling_plus_correction():
+    embedding, head, vocabulary = built("convolutional")
+    outputs, bias = head(embedding(None), vocabulary)
+    expected = head.surface(vocabulary) + head.correction.weight @ head.mapping.weight.t()
+    torch.testing.assert_close(outputs, expected)
+    assert torch.equal(bias, head.bias.weight[:, 0])
+
+
+# -- reductions --------------------------------------------------------------------------------------------------
+
+
+def test_deep_residual_with_depth_0_is_tied():
+    embeddings, h = torch.randn(10, DIM), torch.randn(3, DIM)
+    deep, tied = DeepResidualOutput(WORDS, OutputNetwork(DIM, 0, "relu", 0.5)), TiedOutput(WORDS)
+    assert count(deep) == count(tied)
+    assert torch.equal(deep.log_scores(h, *deep(embeddings)), tied.log_scores(h, *tied(embeddings)))
+
+
+def test_one_linear_layer_without_bias_and_residual_is_bilinear():
+    embeddings = torch.randn(10, DIM)
+    deep = DeepResidualOutput(WORDS, OutputNetwork(DIM, 1, "identity", 0.0, to_input=False, bias=False))
+    bilinear = BilinearOutput(WORDS, DIM)
+    bilinear.mapping.weight.data.copy_(deep.network.layers[0][0].weight)
+    assert count(deep) == count(bilinear)
+    assert torch.equal(deep(embeddings)[0], bilinear(embeddings)[0])
+
+
+def test_dual_nonlinear_with_identities_is_a_bilinear_form():
+    embeddings, h = torch.randn(10, DIM), torch.randn(3, DIM)
+    dual, bilinear = DualNonlinearOutput(WORDS, DIM, 8, "identity"), BilinearOutput(WORDS, DIM)
+    for layer in (dual.output, dual.context):
+        layer.bias.data.zero_()
+    # (E U)(V h) = E (U V) h
+    bilinear.mapping.weight.data.copy_((dual.output.weight.t() @ dual.context.weight).t())
+    values = dual.log_scores(h, *dual(embeddings)), bilinear.log_scores(h, *bilinear(embeddings))
+    torch.testing.assert_close(*values, rtol=1e-5, atol=1e-5)
+
+
+def test_a_mixture_of_one_is_its_plain_softmax():
+    embeddings, h = torch.randn(10, DIM), torch.randn(3, DIM)
+    mixture, tied = MixtureOfSoftmaxes(WORDS, DIM, 1), TiedOutput(WORDS)
+    plain = tied.log_scores(torch.tanh(mixture.contexts(h)), *tied(embeddings)).log_softmax(-1)
+    torch.testing.assert_close(mixture.log_scores(h, *mixture(embeddings)), plain, rtol=1e-5, atol=1e-5)
+
+
+def test_compositional_with_depth_0_and_no_lexicon_is_the_surface_model(vocabulary_of, lexicon):
+    surface = SurfaceEncoder(DIM, 3, [(1, 2), (2, 3)], 1)
+    vocabulary = vocabulary_of(["cat", "kitty", "zz"], [1, 2])
+    embeddings = CompositionalEmbedding(surface, DIM, relations=False, definitions=False)(vocabulary)
+    outputs, _ = CompositionalOutput(DIM, OutputNetwork(DIM, 0, "relu", 0.5), "identity")(embeddings)
+    torch.testing.assert_close(outputs, surface(vocabulary)[: vocabulary.num_words], rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("relations, definitions", [(True, False), (False, True)])
+def test_an_ablation_is_the_whole_with_its_columns_at_zero(vocabulary_of, relations, definitions):
+    surface, vocabulary = SurfaceEncoder(DIM, 3, [(1, 2)], 1), vocabulary_of(["cat", "kitty", "zz"], [1])
+    ablated = CompositionalEmbedding(surface, DIM, relations, definitions)
+    whole = CompositionalEmbedding(surface, DIM)
+    own, kept = ablated.compose.weight.split(DIM, 1)
+    zero = torch.zeros_like(kept)
+    whole.compose.weight.data.copy_(torch.cat([own, kept, zero] if relations else [own, zero, kept], 1))
+    torch.testing.assert_close(ablated(vocabulary), whole(vocabulary), rtol=0, atol=1e-6)
+
+
+# -- parameters --------------------------------------------------------------------------------------------------
+
+
+def count(*modules):
+    return sum(p.numel() for module in modules for p in module.parameters())
+
+
+CNN = 263 * 16 + sum(16 * w * n + n for w, n in enumerate([32, 32, 64, 128, 256, 512], start=1)) + 2 * (1024**2 + 1024)
+BINS = lambda V, d: (2000, 5000, V - 7000) if d == 300 else (6000, 15000, V - 21000)  # noqa: E731
+FORMULAS = {  # of E_in and head, from V, d and what Table 8 says
+    "lookup": lambda V, d: V * d + V * (d + 1),
+    "tied": lambda V, d: V * d + V,
+    "bilinear": lambda V, d: V * d + d**2 + V,
+    "dual_nonlinear": lambda V, d: V * d + 2 * 50 * (d + 1) + V,
+    "deep_residual": lambda V, d: V * d + (4 if d == 300 else 1) * (d**2 + d) + V,
+    "adaptive": lambda V, d: (
+        sum(
+            (n + d) * width
+            for n, width in zip((2000, 5000, V - 7000) if d == 300 else (6000, 15000, V - 21000), (d, d // 4, d // 16))
+        )
+        + V
+    ),
+    "convolutional": lambda V, d: V * d + CNN + 1024 * d + V * ((128 if d == 300 else 182) + 1) + (128 if d == 300 else 182) * d,
+    "mixture_of_softmaxes": lambda V, d: V * d + 15 * (d**2 + d) + 15 * d + V,
+    "compositional_output": lambda V, d: CNN + 1024 * d + 3 * d**2 + (0 if d == 300 else 1) * (d**2 + d) + d + 1,
+}
+# GroC, Table 2, in millions, cut off rather than rounded, but for GroC on Penn Treebank (9.79) and tied there (10.03)
+PUBLISHED = {
+    "lookup": (13, 23),
+    "convolutional": (13, 23),
+    "tied": (10, 15),
+    "bilinear": (10, 15),
+    "deep_residual": (10, 15),
+    "adaptive": (8, 9),
+    "compositional_output": (9, 9),
+}
+
+
+@pytest.mark.parametrize("size, dim, cutoffs, correction", [(10_000, 300, [2000, 7000], 128), (33_278, 256, [6000, 21000], 182)])
+@pytest.mark.parametrize("head", HEADS)
+def test_parameters_are_the_formulas_and_the_papers(head, size, dim, cutoffs, correction):
+    words = [str(i) for i in range(size)]
+    depth = (4 if dim == 300 else 1) if head == "deep_residual" else int(dim == 256)
+    cfg = HeadConfig(output_head=head, output_depth=depth, output_joint_dim=50, output_cutoffs=cutoffs, correction_dim=correction)
+    settings = head_settings(cfg)
+    number = count(build_embedding(words, dim, settings), build_head(words, dim, settings))
+    assert number == FORMULAS[head](size, dim)
+    lstm = count(LSTMEncoder(dim, 1024, 2, 0.65, 0.4, 0.0))
+    assert lstm == 4 * 1024 * (dim + 1024 + 2) + 4 * dim * (1024 + dim + 2)
+    if head in PUBLISHED:
+        assert int((number + lstm) / 1e6) == PUBLISHED[head][dim == 256]
 
 
 def test_gradients_in_double_precision():
     torch.manual_seed(0)
-    head = CompositionalOutput(3, 2, "tanh", 0.0, "sigmoid").double()
+    head = CompositionalOutput(3, OutputNetwork(3, 2, "tanh", 0.0), "sigmoid").double()
     embeddings = torch.randn(4, 3, dtype=torch.double, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x, *_: head(x), [embeddings, *head.parameters()])
 
 
-def test_the_baselines():
-    embeddings = torch.randn(8, 5)
-    tied, lookup = TiedOutput(WORDS), LookupOutput(WORDS, 5)
-    count = lambda module: sum(p.numel() for p in module.parameters())  # noqa: E731
-    assert count(tied) == 8 and count(lookup) == 8 * (5 + 1)
-    assert tied(embeddings)[0] is embeddings
-    assert lookup(embeddings)[0] is lookup.rows.weight
+def test_tables_pass_their_rows_on():
+    embeddings = torch.randn(10, DIM)
+    tied, lookup = TiedOutput(WORDS), LookupOutput(WORDS, DIM)
+    assert tied(embeddings)[0] is embeddings and lookup(embeddings)[0] is lookup.rows.weight
     assert tied.unknown() is None and lookup.unknown() is None
-    assert CompositionalOutput(5, 0, "relu", 0.0, "identity").unknown() is None
 
 
-def test_activations_are_those_of_the_paper():
+def test_activations_are_those_of_the_papers():
     assert set(ACTIVATIONS) == {"identity", "relu", "selu", "tanh", "sigmoid"}
+
+
+def test_the_documented_head_of_your_own():
+    text = (Path(__file__).parents[2] / "docs" / "heads.md").read_text()
+    code = text[text.index("    from fairseq_groc.modules.heads import register_head") : text.index("Registered before")]
+    exec(textwrap.dedent(code), {"torch": torch})
+    try:
+        h = torch.randn(3, DIM)
+        values, head, outputs, _ = scores("scaled", h)
+        torch.testing.assert_close(outputs, head.scale * built("scaled")[0].weight)
+        assert (values.softmax(-1).sum(-1) - 1).abs().max() <= 1e-6
+    finally:
+        del HEADS["scaled"]

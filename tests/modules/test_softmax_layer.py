@@ -5,7 +5,9 @@ from torch import nn
 from fairseq_groc.errors import OptionError
 from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.modules.export import write_word2vec
-from fairseq_groc.modules.heads import CompositionalOutput, LookupOutput, TiedOutput, predictable_words
+from fairseq_groc.modules.heads import CompositionalOutput, LookupOutput, TiedOutput
+from fairseq_groc.modules.heads.mappings import OutputNetwork
+from fairseq_groc.modules.probabilities import predictable_words
 from fairseq_groc.modules.rows import WordRows
 from fairseq_groc.modules.softmax_layer import WordMatrices
 
@@ -16,7 +18,7 @@ WORDS = ["cat", "dog", "lion", "swim", "madeupword0000"]
 def matrices(vocabulary_of, special):
     torch.manual_seed(0)
     embedding = CompositionalEmbedding(SurfaceEncoder(4, 3, [(1, 2), (2, 3)], 1), 4)
-    head = CompositionalOutput(4, 1, "relu", 0.0, "identity")
+    head = CompositionalOutput(4, OutputNetwork(4, 1, "relu", 0.0), "identity")
     impossible = ~torch.tensor(predictable_words(special + WORDS))
     return WordMatrices(embedding, head, vocabulary_of(WORDS, [1, 2]), impossible).eval()
 
@@ -126,7 +128,7 @@ def test_never_kept_where_gradients_are_needed(matrices, calls):
 def test_dropout_of_training_is_not_kept_for_evaluation(vocabulary_of):
     torch.manual_seed(0)
     embedding = CompositionalEmbedding(SurfaceEncoder(4, 3, [(1, 2)], 1), 4)
-    head = CompositionalOutput(4, 2, "relu", 0.5, "identity")
+    head = CompositionalOutput(4, OutputNetwork(4, 2, "relu", 0.5), "identity")
     matrices = WordMatrices(embedding, head, vocabulary_of(WORDS, [1]), torch.zeros(9, dtype=torch.bool))
     with torch.no_grad():
         matrices.train()()

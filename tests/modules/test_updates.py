@@ -7,8 +7,9 @@ import torch
 
 from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.modules.heads import CompositionalOutput
+from fairseq_groc.modules.heads.mappings import OutputNetwork
 from fairseq_groc.modules.softmax_layer import WordMatrices
-from fairseq_groc.modules.updates import SampledUpdates, Step, is_frozen
+from fairseq_groc.modules.updates import PARTS, SampledUpdates, Step, is_frozen, parts_of
 
 pytestmark = pytest.mark.usefixtures("encoder_path")
 WORDS = ["cat", "dog", "lion", "swim"]
@@ -51,64 +52,84 @@ def test_a_fresh_sample_gives_the_embeddings_of_a_full_update(embedding, vocabul
 
 
 def test_the_expected_gradient_is_that_of_a_full_update(embedding, vocabulary):
-    fraction, batch = 0.3, torch.tensor([2, 5])
     weights = torch.randn(vocabulary.num_words, 4, dtype=torch.double)
     full = gradients(embedding(vocabulary), weights, embedding)
-    certain = SampledUpdates._parts(vocabulary, batch)
-    free = (~certain).nonzero().squeeze(1).tolist()
-    assert 4 in free  # a word that is sampled itself, with its relations and gloss
-    words, free = batch.tolist(), free[:7]  # all 2^7 draws of seven forms are summed, the others are certain
-    others = [form for form in range(vocabulary.num_forms) if not certain[form] and form not in free]
+    chance = torch.ones(vocabulary.num_forms, dtype=torch.double)
+    drawn = torch.tensor([0, 4, 5, 7, vocabulary.num_words, vocabulary.num_words + 2])  # words, related and gloss words
+    chance[drawn] = torch.linspace(0.1, 0.8, len(drawn), dtype=torch.double)
     expected = [torch.zeros_like(g) for g in full]
-    for draw in itertools.product([False, True], repeat=len(free)):
-        mask = torch.zeros(vocabulary.num_forms, dtype=torch.bool)
-        mask[[form for form, drawn in zip(free, draw) if drawn]] = True
-        chance = fraction ** sum(draw) * (1 - fraction) ** (len(draw) - sum(draw))
-        sampled = SampledUpdates(fraction, 10, seed=1)
-        sampled._parts = lambda *_: certain.index_fill(0, torch.tensor(others, dtype=torch.long), True)
-        rows = sampled.embed_drawn(embedding, vocabulary, Step(0, torch.tensor(words)), mask)
+    for draw in itertools.product([False, True], repeat=len(drawn)):
+        mask = chance == 1
+        mask[drawn] = torch.tensor(draw)
+        probability = torch.where(mask, chance, 1 - chance)[drawn].prod()
+        rows = SampledUpdates(0.3, 10, seed=1).embed_chosen(embedding, vocabulary, 0, mask, chance)
         for total, gradient in zip(expected, gradients(rows, weights, embedding)):
-            total += chance * gradient
+            total += probability * gradient
     for a, b in zip(expected, full):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-10)
 
 
-def test_what_the_batch_is_made_of_is_exact(embedding, vocabulary):
-    batch = torch.tensor([4, 5])
-    weights = torch.zeros(vocabulary.num_words, 4, dtype=torch.double).index_fill(0, batch, 1.0)
-    nothing = torch.zeros(vocabulary.num_forms, dtype=torch.bool)
-    rows = SampledUpdates(0.3, 10, seed=1).embed_drawn(embedding, vocabulary, Step(0, batch), nothing)
-    for a, b in zip(gradients(rows, weights, embedding), gradients(embedding(vocabulary), weights, embedding)):
-        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)
+def test_forms_are_drawn_as_often_as_their_chance_says(vocabulary):
+    sampled, words = SampledUpdates(0.3, 7, seed=1), torch.tensor([4])
+    sampled.watch(torch.rand(vocabulary.num_forms, 3))
+    sampled.watch(torch.full((vocabulary.num_forms, 3), float("nan")))  # teaches nothing
+    parts = [vocabulary.relations(), vocabulary.definitions()]
+    choices = [sampled.choose(vocabulary, parts, Step(number, words)) for number in range(4000)]
+    masks, chance = torch.stack([mask for mask, _ in choices]).double(), choices[0][1].double()
+    assert (masks.mean(0) - chance).abs().max() < 0.04  # five standard deviations
+    special = parts_of(vocabulary, parts, words)
+    special[words] = True
+    assert chance[4] == 1 and special.sum() > 3 and chance[special].min() >= PARTS
+    assert 0.15 <= chance[~special].min() < chance[~special].max() and chance[~special].mean() < 0.4
 
 
 def test_draws_are_systematic():
     sampled = SampledUpdates(0.3, 1000, seed=1)
     draws = torch.stack([sampled.draw(50, number) for number in range(1000)])
-    assert (draws.double().mean(0) - 0.3).abs().max() <= 1e-3
-    assert all(draws[:, form].nonzero().squeeze(1).diff().max() <= 4 for form in range(50))  # once in every 1/0.3 updates
+    assert (draws.double().mean(0) - 0.15).abs().max() <= 1e-3
+    assert all(draws[:, form].nonzero().squeeze(1).diff().max() <= 7 for form in range(50))  # once in every 2/0.3 updates
     again = SampledUpdates(0.3, 1000, seed=1)
     assert torch.equal(again.draw(50, 7), draws[7]) and not torch.equal(again.draw(50, 1007), draws[7])
     places = torch.stack([SampledUpdates(0.3, 1, seed=i).draw(50, i) for i in range(4000)]).double().mean(0)
-    assert (places - 0.3).abs().max() < 0.04  # over all places in the cycle: five standard deviations
+    assert (places - 0.15).abs().max() < 0.03  # over all places in the cycle: five standard deviations
 
 
-def test_rows_are_stale_until_they_are_drawn_or_refreshed(embedding, vocabulary):
-    sampled, batch = SampledUpdates(0.5, 3, seed=1), torch.tensor([4])
-    nothing = torch.zeros(vocabulary.num_forms, dtype=torch.bool)
-    before = sampled.embed_drawn(embedding, vocabulary, Step(0, batch), nothing).detach().clone()
+def test_features_are_stale_until_they_are_drawn_or_refreshed(embedding, vocabulary):
+    sampled, chance = SampledUpdates(0.5, 3, seed=1), torch.ones(vocabulary.num_forms, dtype=torch.double)
+    mask = torch.arange(vocabulary.num_forms) == 4
+
+    def embed(number):
+        return sampled.embed_chosen(embedding, vocabulary, number, mask, chance).detach().clone()
+
+    torch.testing.assert_close(embed(0), embedding(vocabulary), rtol=0, atol=1e-13)
     with torch.no_grad():
         embedding.surface.projection.weight.mul_(2)
-    stale = sampled.embed_drawn(embedding, vocabulary, Step(1, batch), nothing).detach().clone()
-    assert not torch.equal(stale[4], before[4])
-    others = [word for word in range(vocabulary.num_words) if word != 4]
-    assert torch.equal(stale[others], before[others])
-    fresh = sampled.embed_drawn(embedding, vocabulary, Step(3, batch), nothing)
-    torch.testing.assert_close(fresh, embedding(vocabulary), rtol=0, atol=1e-13)
+        torch.testing.assert_close(embed(1), embedding(vocabulary), rtol=0, atol=1e-13)  # the projection is never stale
+        embedding.surface.highways[0].projection.weight.mul_(2)
+    stale, now = embed(2), embedding(vocabulary).detach()
+    assert (stale - now).abs().max() > 1e-3
+    encoded = sampled._features.times(embedding.surface.projection.weight)
+    torch.testing.assert_close(encoded[4], embedding.surface(vocabulary)[4], rtol=0, atol=1e-13)
+    torch.testing.assert_close(embed(3), now, rtol=0, atol=1e-13)
+
+
+def test_products_in_bfloat16_are_for_training_alone(embedding, vocabulary):
+    embedding = embedding.float()
+    weights = torch.randn(vocabulary.num_words, 4)
+    exact, expected = embedding(vocabulary), gradients(embedding(vocabulary), weights, embedding)
+    embedding.surface.training_precision = torch.bfloat16
+    rounded = embedding(vocabulary)
+    assert rounded.dtype == torch.float32 and not torch.equal(rounded, exact)
+    torch.testing.assert_close(rounded, exact, rtol=2e-2, atol=2e-2)
+    for a, b in zip(gradients(rounded, weights, embedding), expected):
+        assert (a - b).norm() <= 2e-2 * b.norm()
+    sampled = SampledUpdates(0.3, 10, seed=1).embed(embedding, vocabulary, Step(0, torch.tensor([4])))
+    assert sampled.dtype == torch.float32 and (sampled - exact).norm() <= 2e-2 * exact.norm()
+    assert torch.equal(embedding.eval()(vocabulary), exact)
 
 
 def matrices_of(embedding, vocabulary, probability):
-    head = CompositionalOutput(4, 1, "relu", 0.0, "identity").double()
+    head = CompositionalOutput(4, OutputNetwork(4, 1, "relu", 0.0), "identity").double()
     matrices = WordMatrices(embedding, head, vocabulary, torch.zeros(vocabulary.num_words, dtype=torch.bool)).train()
     matrices.full_probability, matrices.seed = probability, 3
     return matrices

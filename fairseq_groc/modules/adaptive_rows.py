@@ -1,0 +1,68 @@
+"""Word embeddings in frequency bins: wide rows for frequent words, narrow ones for rare words."""
+
+from __future__ import annotations
+
+from typing import List, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_groc.errors import OptionError
+from fairseq_groc.modules.rows import WordRows
+
+
+class AdaptiveRows(nn.Module):
+    """Rows of d / factor^i numbers for the words of bin i, projected to d (Baevski and Auli 2019, section 3).
+
+    Parameters: sum over bins of (n_i + d) d_i, with n_i words and d_i = d / factor^i. A word stays in the bin that it had in
+    training, whatever dictionary the model meets; words that came later are in the last.
+
+    Args:
+        words: of the vocabulary, the most frequent first
+        dim: d
+        cutoffs: where each bin but the last ends
+        factor: by how much each bin is narrower than the one before
+
+    Raises:
+        OptionError: cut-offs that are not increasing numbers below V.
+    """
+
+    def __init__(self, words: Sequence[str], dim: int, cutoffs: Sequence[int], factor: int):
+        super().__init__()
+        if not cutoffs or list(cutoffs) != sorted(set(cutoffs)) or cutoffs[0] < 1 or factor < 1:
+            raise OptionError(f"--output-cutoffs {list(cutoffs)} --output-factor {factor}: expected increasing numbers of words")
+        self.words = list(words)
+        widths = [max(1, dim // factor**i) for i in range(len(cutoffs) + 1)]
+        bounds = [0, *cutoffs, max(len(words), cutoffs[-1])]
+        self.bins = nn.ModuleList(WordRows(self.words[a:b], width) for a, b, width in zip(bounds, bounds[1:], widths))
+        self.projections = nn.ModuleList(nn.Linear(width, dim, bias=False) for width in widths)
+        self._place = self._places()
+
+    def _places(self) -> Tensor:
+        """Return where each word's row is when the bins follow each other, (V)."""
+        number = {word: i for i, word in enumerate(word for rows in self._tables() for word in rows.words)}
+        return torch.tensor([number[word] for word in self.words])
+
+    def _tables(self) -> List[WordRows]:
+        return [rows for rows in self.bins if isinstance(rows, WordRows)]
+
+    def forward(self, vocabulary=None) -> Tensor:
+        """Return the embeddings of all words, (V, d)."""
+        rows = torch.cat([project(table.weight) for table, project in zip(self._tables(), self.projections)])
+        return rows[self._place.to(rows.device)]
+
+    def upgrade_state_dict_named(self, state_dict, name: str) -> None:
+        """Put every word into the bin that it has in *state_dict* (fairseq calls it before loading)."""
+        keys = [f"{name}.bins.{i}._extra_state" if name else f"bins.{i}._extra_state" for i in range(len(self.bins))]
+        if not all(key in state_dict for key in keys):
+            return  # EMA copies drop them: the dictionary is the same
+        bin_of = {word: i for i, key in enumerate(keys) for word in state_dict[key]["words"]}
+        members: List[List[str]] = [[] for _ in keys]
+        for word in self.words:
+            members[bin_of.get(word, len(keys) - 1)].append(word)
+        for i, (table, words) in enumerate(zip(self._tables(), members)):
+            if table.words != words:
+                moved = WordRows(words, table.weight.size(1)).to(table.weight)
+                moved.draw_new = table.draw_new
+                self.bins[i] = moved
+        self._place = self._places()

@@ -1,0 +1,49 @@
+"""Which words may be predicted, and mixtures of distributions over them.
+
+V: words; N: positions.
+"""
+
+from __future__ import annotations
+
+from typing import List, Sequence
+
+import torch
+from torch import Tensor
+
+LOG_ZERO = -1e30  # log-probability of the impossible: fairseq-eval-lm would drop -inf from sum and count
+
+
+def predictable_words(words: Sequence[str]) -> List[bool]:
+    """Say of every entry of a fairseq dictionary whether it may be predicted.
+
+    ``</s>`` and ``<unk>`` may; ``<s>``, ``<pad>`` and the ``madeupword`` fillers are no words of any text.
+    """
+    return [i >= 4 and not is_filler(word) or i in (2, 3) for i, word in enumerate(words)]
+
+
+def is_filler(word: str) -> bool:
+    """Say whether fairseq made *word* up to fill its dictionary to a multiple of 8."""
+    return word.startswith("madeupword") and word[10:].isdigit() and len(word) == 14
+
+
+def masked_bias(bias: Tensor, impossible: Tensor) -> Tensor:
+    """Give impossible words probability exactly 0, at the price of one pass over V numbers."""
+    return bias.masked_fill(impossible, float("-inf"))
+
+
+def uniform_mixture(lprobs: Tensor, weight: float, words: Tensor) -> Tensor:
+    """Mix log-probabilities with the uniform distribution over the words: p = (1 - weight) p_model + weight / V.
+
+    Args:
+        lprobs: (..., V) log-probabilities of the model
+        weight: of the uniform part, in (0, 1)
+        words: mask (V) of the real words, over which it is uniform (no special symbols, no fillers)
+    """
+    uniform = torch.log(weight * words.to(lprobs.dtype) / words.sum())
+    return torch.logaddexp(lprobs + torch.log1p(lprobs.new_tensor(-weight)), uniform)
+
+
+def uniform_mixture_at(losses: Tensor, weight: float, words: Tensor, targets: Tensor) -> Tensor:
+    """Do the same for targets alone: from -log p_model(target) to -log p(target), (N)."""
+    uniform = weight * words[targets].to(losses.dtype) / words.sum()
+    return -torch.logaddexp(torch.log1p(losses.new_tensor(-weight)) - losses, uniform.log())

@@ -1,0 +1,169 @@
+"""The papers' models by name: options, where they come from, and the figure that was published.
+
+Data alone: architectures, YAML and the table in docs/presets.md are made from it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, NamedTuple, Optional
+
+
+class Preset(NamedTuple):
+    """A named configuration.
+
+    Args:
+        options: of the model, by name
+        source: table and row; what of it is ours
+        parameters: published number of parameters, in millions; None: not published
+        test: published test perplexity; None: not published
+    """
+
+    options: Dict[str, Any]
+    source: str
+    parameters: Optional[float] = None
+    test: Optional[float] = None
+
+
+_ENCODER = {"decoder_layers": 2, "decoder_hidden_size": 1024, "dropout": 0.65, "dropout_in": 0.4, "dropout_out": 0.0}
+# d, and the cut-offs and corrections of Table 8
+_SETS: Dict[str, Dict[str, Any]] = {
+    "ptb": {**_ENCODER, "decoder_embed_dim": 300, "output_cutoffs": [2000, 7000], "correction_dim": 128},
+    "wikitext2": {**_ENCODER, "decoder_embed_dim": 256, "output_cutoffs": [6000, 21000], "correction_dim": 182},
+}
+
+
+def _groc(data: str, head: str, dropout: float, depth: int = 0, activation: str = "relu", **options: Any) -> Dict[str, Any]:
+    network = {"output_head": head, "output_dropout": dropout, "output_depth": depth, "output_activation": activation}
+    return {**_SETS[data], **network, **options}
+
+
+def _baselines(data: str, rates: Dict[str, float], depth: int, figures: Dict[str, tuple]) -> Dict[str, Preset]:
+    presets = {}
+    for head, rate in rates.items():
+        deep = head == "deep_residual"
+        options = _groc(data, head, rate, depth if deep else 0, "selu" if deep else "relu")
+        presets[f"groc_lstm_lm_{data}_{head}"] = Preset(
+            options, f"GroC, Tables 2 and 8: {head.replace('_', ' ')}", *figures[head]
+        )
+    return presets
+
+
+_RATES_PTB = dict(lookup=0.1, convolutional=0.1, tied=0.0, bilinear=0.5, deep_residual=0.5, adaptive=0.3)
+_RATES_WIKITEXT2 = dict(lookup=0.2, convolutional=0.1, tied=0.0, bilinear=0.4, deep_residual=0.6, adaptive=0.2)
+_TABLE_2_PTB = dict(
+    lookup=(13, 90.8),
+    convolutional=(13, 101.6),
+    tied=(10, 86.2),
+    bilinear=(10, 83.7),
+    deep_residual=(10, 80.5),
+    adaptive=(8, 79.3),
+)
+_TABLE_2_WIKITEXT2 = dict(
+    lookup=(23, 108.3),
+    convolutional=(23, 116.6),
+    tied=(15, 97.3),
+    bilinear=(15, 95.9),
+    deep_residual=(15, 94.7),
+    adaptive=(9, 90.7),
+)
+_ABLATIONS: Dict[str, Dict[str, Any]] = {
+    "no_relations": {"lexicon_parts": "definitions"},
+    "no_definitions": {"lexicon_parts": "relations"},
+    "surface": {"lexicon_parts": "none"},
+}
+
+
+def _compositional(data: str, suffix: str, source: str, test: float, dropout: float, depth: int, activation: str, **options: Any):
+    name = f"groc_lstm_lm_{data}{suffix}"
+    chosen = _groc(data, "compositional_output", dropout, depth, activation, **options)
+    return {name: Preset(chosen, source, 9 if not suffix else None, test)}
+
+
+def _table_3(data: str, suffix: str, best: bool, rows) -> Dict[str, Preset]:
+    """Return the four rows of one half of Table 3; each row is (test perplexity, r, k, activation)."""
+    tuned = "Tables 3 and 8" if best else "Table 3, r and activation of Table 8's row"
+    presets: Dict[str, Preset] = {}
+    ablations: Dict[str, Dict[str, Any]] = {"": {}, **_ABLATIONS}
+    for (ablation, options), row in zip(ablations.items(), rows):
+        name = f"{suffix}_{ablation}" if ablation else suffix
+        what = f"GroC{' + out' if row[2] else ''}{', ' + ablation.replace('_', ' ') if ablation else ''}"
+        presets.update(_compositional(data, name, f"GroC, {tuned}: {what}", *row, **options))
+    return presets
+
+
+_SMALL = {
+    "decoder_layers": 2,
+    "decoder_hidden_size": 256,
+    "dropout": 0.2,
+    "dropout_in": 0.2,
+    "dropout_out": 0.0,
+    "decoder_embed_dim": 128,
+    "char_filters": [16, 32, 48, 64, 96, 128],
+    "output_depth": 0,
+    "output_dropout": 0.0,
+}
+# AWD-LSTM's sizes; its weight-dropped encoder is pending, ours stands in for it
+_DRILL = {
+    "decoder_embed_dim": 400,
+    "decoder_hidden_size": 1150,
+    "decoder_layers": 3,
+    "dropout": 0.25,
+    "dropout_in": 0.4,
+    "dropout_out": 0.0,
+}
+
+
+def _drill(name: str, row: str, parameters: float, test: float, head: str, **options: Any) -> Dict[str, Preset]:
+    source = f"DRILL, Table 4: {row} (the paper's encoder, AWD-LSTM, is pending)"
+    return {f"drill_lstm_lm_{name}": Preset({**_DRILL, "output_head": head, **options}, source, parameters, test)}
+
+
+_DEEP: Dict[str, Any] = {"output_activation": "sigmoid", "output_dropout": 0.6}
+
+PRESETS: Dict[str, Preset] = {
+    # half of Table 3 is Table 8's best of each row; the other half differs from it in k alone
+    **_table_3("ptb", "", True, [(69.5, 0.2, 0, "relu"), (70.8, 0.3, 0, "relu"), (71.1, 0.2, 0, "relu"), (73.2, 0.3, 0, "relu")]),
+    **_table_3(
+        "ptb", "_out", False, [(71.4, 0.2, 1, "relu"), (72.7, 0.3, 1, "relu"), (72.0, 0.2, 1, "relu"), (75.8, 0.3, 1, "relu")]
+    ),
+    **_table_3(
+        "wikitext2", "", True, [(82.5, 0.2, 1, "relu"), (85.3, 0.3, 1, "selu"), (84.3, 0.3, 2, "relu"), (89.8, 0.3, 1, "selu")]
+    ),
+    **_table_3(
+        "wikitext2",
+        "_plain",
+        False,
+        [(84.1, 0.2, 0, "relu"), (88.0, 0.3, 0, "selu"), (83.1, 0.3, 0, "relu"), (89.5, 0.3, 0, "selu")],
+    ),
+    **_baselines("ptb", _RATES_PTB, 4, _TABLE_2_PTB),
+    **_baselines("wikitext2", _RATES_WIKITEXT2, 1, _TABLE_2_WIKITEXT2),
+    **_drill("lookup", "full softmax", 43.8, 66.8, "lookup"),
+    **_drill("tied", "weight tying", 24.2, 57.3, "tied"),
+    **_drill("bilinear", "bilinear mapping", 24.3, 58.5, "bilinear"),
+    **_drill("dual_nonlinear", "dual nonlinear mapping", 24.5, 56.4, "dual_nonlinear", output_activation="sigmoid"),
+    **_drill("1_layer", "DRILL 1-layer", 24.3, 56.2, "deep_residual", output_depth=1, **_DEEP),
+    **_drill("2_layers", "DRILL 2-layers", 24.5, 56.0, "deep_residual", output_depth=2, **_DEEP),
+    **_drill("3_layers", "DRILL 3-layers", 24.7, 55.9, "deep_residual", output_depth=3, **_DEEP),
+    **_drill("4_layers", "DRILL 4-layers", 24.8, 55.7, "deep_residual", output_depth=4, **_DEEP),
+    **_drill(
+        "residuals",
+        "+ residuals between layers",
+        24.8,
+        57.5,
+        "deep_residual",
+        output_depth=4,
+        output_residual="input+previous",
+        **_DEEP,
+    ),
+    **_drill(
+        "standard_dropout",
+        "- no variational dropout",
+        24.8,
+        60.7,
+        "deep_residual",
+        output_depth=4,
+        output_dropout_kind="standard",
+        **_DEEP,
+    ),
+    "groc_lstm_lm_small": Preset(_SMALL, "ours, for CPUs: a few hundred milliseconds a step at V = 10,000"),
+}

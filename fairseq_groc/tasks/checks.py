@@ -1,0 +1,49 @@
+"""What the options of ``wordnet_lexicon`` may be: each check raises OptionError."""
+
+import os
+
+import torch
+
+from fairseq_groc.errors import OptionError
+from fairseq_groc.tasks.workers import rank_and_world
+
+
+def check_machine(cfg) -> None:
+    """Refuse what this machine cannot run."""
+    on_cpu = cfg.cpu or not torch.cuda.is_available()
+    if cfg.fp16 and on_cpu:
+        raise OptionError("--fp16 needs a GPU: leave it out, or use fairseq-hydra-train with common.bf16=true")
+    if cfg.tpu:
+        raise OptionError("--bf16 (which fairseq takes for a TPU) and --tpu: use fairseq-hydra-train with common.bf16=true")
+
+
+def check_updates(cfg) -> None:
+    """Refuse ways of updating that do not go together."""
+    for name in ("full_update_prob", "sampled_update_fraction"):
+        if not 0 < getattr(cfg, name) <= 1:
+            raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected a number above 0, at most 1")
+    if cfg.full_update_prob < 1 and (cfg.fp16 or cfg.bf16):
+        raise OptionError("--full-update-prob cannot freeze the parameter copies of --fp16 and bf16: use --amp")
+    if cfg.full_update_prob < 1 and cfg.sampled_update_fraction < 1:
+        raise OptionError("--full-update-prob and --sampled-update-fraction are two ways to save time: give one")
+
+
+def check_use(cfg) -> None:
+    """Refuse numbers out of range."""
+    for name, least in (("refresh_interval", 1), ("encoding_chunk", 1), ("seed", 0)):
+        if getattr(cfg, name) is not None and getattr(cfg, name) < least:
+            raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected {least} or more")
+    if not 0 <= cfg.uniform_weight < 1:
+        raise OptionError(f"--uniform-weight {cfg.uniform_weight}: expected a number from 0 to below 1")
+
+
+def check_training(cfg) -> None:
+    """Refuse what makes no sense in training."""
+    if cfg.export_embeddings:
+        raise OptionError("--export-embeddings is for scoring: leave it out of training")
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1 and rank_and_world()[1] == 1:
+        raise OptionError(
+            f"{os.environ['WORLD_SIZE']} workers were started, but are not connected, as fairseq leaves them without GPUs: each "
+            "would train a model of its own. Start each with --distributed-world-size, --distributed-rank, "
+            "--distributed-init-method and --distributed-backend gloo (docs/training.md)."
+        )

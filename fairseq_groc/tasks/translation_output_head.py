@@ -1,0 +1,49 @@
+"""``translation_output_head``: fairseq's translation with a head of the package's on the decoder (DRILL, section 4.2)."""
+
+from dataclasses import dataclass, field
+
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from fairseq_groc.errors import OptionError
+from fairseq_groc.models.word_decoder import attach_head
+from fairseq_groc.modules.build import needs_lexicon, needs_spellings
+from fairseq_groc.modules.compositional import filter_widths
+from fairseq_groc.modules.heads import HEADS
+from fairseq_groc.modules.vocabulary import Vocabulary
+from fairseq_groc.options import HeadConfig, head_settings
+
+
+@dataclass
+class TranslationOutputHeadConfig(HeadConfig, TranslationConfig):
+    """Options of fairseq's task and of the head."""
+
+    output_head: str = field(default="deep_residual", metadata={"help": f"one of {', '.join(HEADS)}"})
+
+
+@register_task("translation_output_head", dataclass=TranslationOutputHeadConfig)
+class TranslationOutputHeadTask(TranslationTask):
+    """Encoder-decoder models whose decoder has one of the package's heads; everything else is fairseq's."""
+
+    cfg: TranslationOutputHeadConfig
+
+    def build_model(self, cfg, from_checkpoint: bool = False):
+        """Build fairseq's model and give its decoder the head; its settings are the checkpoint's in generation.
+
+        Raises:
+            OptionError: a head that needs a lexicon, or embeddings that the encoder shares.
+        """
+        saved = self.state.state_dict.get("groc", {}) if from_checkpoint else {}
+        settings = saved.get("head") or head_settings(self.cfg)
+        if needs_lexicon(settings):
+            raise OptionError("translation has no lexicon tables: give --output-head deep_residual, say, or --lexicon-parts none")
+        if not from_checkpoint:
+            self.state.merge_state_dict({"groc": {"head": settings}})
+        model = super().build_model(cfg, from_checkpoint)
+        if model.encoder.embed_tokens is model.decoder.embed_tokens:
+            raise OptionError("the head takes over the decoder's embeddings: leave --share-all-embeddings out")
+        words = [word.encode("utf-8", "surrogateescape") for word in self.target_dictionary.symbols]
+        widths = [width for width, _ in filter_widths(settings["char_filters"])]
+        vocabulary = Vocabulary.of_spellings(words, widths) if needs_spellings(settings) else None
+        attach_head(model.decoder, settings, vocabulary, every_entry=True)
+        return model

@@ -1,0 +1,35 @@
+"""What workers and fairseq's trainer keep that a checkpoint must hold."""
+
+import sys
+from typing import Any, Dict, List, Tuple
+
+import torch
+
+
+def rank_and_world() -> Tuple[int, int]:
+    """Return the number of this worker and how many there are."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return 0, 1
+
+
+def gather(value) -> List[Any]:
+    """Return the values of all workers, in their order, to every worker."""
+    _, world = rank_and_world()
+    if world == 1:
+        return [value]
+    values: List[Any] = [None] * world
+    torch.distributed.all_gather_object(values, value)
+    return values
+
+
+def early_stop_function():
+    """Return fairseq's ``should_stop_early``, wherever it was imported."""
+    modules = [sys.modules.get(name) for name in ("__main__", "fairseq_cli.train")]  # the first: python -m fairseq_cli.train
+    return next((m.should_stop_early for m in modules if hasattr(m, "should_stop_early")), early_stop)
+
+
+def early_stop() -> Dict[str, Any]:
+    """Return the counters that fairseq keeps on its function ``should_stop_early`` and forgets on resume."""
+    function = early_stop_function()
+    return {name: getattr(function, name) for name in ("best", "num_runs") if hasattr(function, name)}

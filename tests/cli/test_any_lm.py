@@ -1,0 +1,62 @@
+"""fairseq's own language models with an open vocabulary: train, score, validate, generate."""
+
+import math
+import re
+
+import pytest
+import torch
+from cli_helpers import ARCHITECTURES, PLUGIN, TRAINING, evaluated, perplexity, tokens_of, train_stock
+from fairseq.models import FairseqLanguageModel
+
+LONG = ["--tokens-per-sample", "20"]
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_a_stock_language_model_with_an_open_vocabulary(commands, corpus, tmp_path, name):
+    train_stock(commands, corpus, tmp_path, ARCHITECTURES[name], *LONG, "--criterion", "chunked_cross_entropy")
+    model, total = tmp_path / "checkpoint_last.pt", tokens_of(corpus / "other.txt")
+    tokens, figure = evaluated(commands.eval_lm(corpus / "union", model, "--gen-subset", "test", "--batch-size", "4"))
+    assert tokens == total and math.isfinite(figure)
+    options = ["--path", model, "--batch-size", "4", "--valid-subset", "test"]
+    output = commands.ok("fairseq-validate", corpus / "union", *PLUGIN, *options)
+    assert perplexity(output) == pytest.approx(figure, rel=1e-3)
+    line = corpus / f"{name}.txt"
+    line.write_text("the zebra\n")
+    lexicon = ["--lexicon-path", "tests/data/mini.tsv"]
+    commands.preprocess("--vocabulary-from", corpus / "union", "--test", line, "--dest", tmp_path / "line", *lexicon)
+    options = ["--path", model, "--sample-break-mode", "eos", "--beam", "2", "--max-len-b", "8", "--num-workers", "0"]
+    output = commands.ok("fairseq-generate", tmp_path / "line", *PLUGIN, *options)
+    assert re.search(r"^H-0\t\S+\tthe zebra", output, re.M)
+
+    hub = FairseqLanguageModel.from_pretrained(str(tmp_path), "checkpoint_last.pt", str(corpus / "union")).eval()
+    decoder, dictionary = hub.models[0].decoder, hub.task.dictionary
+    tokens = dictionary.encode_line("</s> the zebra sat on a hound", add_if_not_exist=False, append_eos=False).long()[None]
+    with torch.no_grad():
+        whole, state = hub.models[0](tokens)[0], {}
+        for t in range(tokens.size(1)):
+            step = decoder(tokens[:, : t + 1], incremental_state=state)[0]
+            possible = whole[:, t].isfinite()
+            torch.testing.assert_close(step[:, -1][possible], whole[:, t][possible], rtol=0, atol=1e-4)
+    assert hub.score("the zebra sat")["positional_scores"].shape == (4,)
+    trained = set((corpus / "train.txt").read_text().split())
+    words = decoder.words.impossible | torch.tensor([word in trained for word in dictionary.symbols])
+    decoder.words.impossible = words.index_fill(0, torch.tensor([dictionary.unk()]), True)
+    generated = hub.sample("the cat", beam=2, min_len=4, max_len_b=8).split()[2:]  # words outside the training vocabulary
+    assert generated and not trained & set(generated)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ("transformer_lm --adaptive-softmax-cutoff 5 --criterion adaptive_loss", "cannot replace an adaptive softmax"),
+        ("transformer_lm --adaptive-input --adaptive-input-cutoff 5", "cannot replace a AdaptiveInput"),
+        ("lstm_lm --share-decoder-input-output-embed", "leave --share-decoder-input-output-embed out"),
+        ("transformer", "trains language models, and TransformerModel is none"),
+        ("transformer_lm --output-head bilinaer", "expected one of"),
+    ],
+)
+def test_what_cannot_have_a_head_is_one_clear_error(commands, corpus, tmp_path, options, message):
+    output = commands.fails(
+        "fairseq-train", corpus / "data", *PLUGIN, "--arch", *options.split(), *TRAINING, "--save-dir", tmp_path
+    )
+    assert any(message in line for line in output.splitlines()[-3:])
