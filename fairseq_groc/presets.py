@@ -81,7 +81,7 @@ def _compositional(data: str, suffix: str, source: str, test: float, dropout: fl
 
 def _table_3(data: str, suffix: str, best: bool, rows) -> Dict[str, Preset]:
     """Return the four rows of one half of Table 3; each row is (test perplexity, r, k, activation)."""
-    tuned = "Tables 3 and 8" if best else "Table 3, r and activation of Table 8's row"
+    tuned = "Tables 3 and 8" if best else "Table 3, r of Table 8"
     presets: Dict[str, Preset] = {}
     ablations: Dict[str, Dict[str, Any]] = {"": {}, **_ABLATIONS}
     for (ablation, options), row in zip(ablations.items(), rows):

@@ -107,8 +107,8 @@ class WordDecoder:
         if not self.training:  # type: ignore[attr-defined]
             if self.uniform_weight > 0:
                 lprobs = uniform_mixture(lprobs, self.uniform_weight, self._real_words(lprobs.device))
-            lprobs = lprobs.clamp_(min=LOG_ZERO)
-        return lprobs if log_probs else lprobs.exp_()
+            lprobs = lprobs.clamp(min=LOG_ZERO)
+        return lprobs if log_probs else lprobs.exp()
 
     def adapted_losses(self, losses: Tensor, targets: Tensor) -> Tensor:
         """Return -log p of the adapted model from that of the model, (N), for a loss that never sees the other words."""

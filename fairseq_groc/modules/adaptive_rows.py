@@ -24,7 +24,7 @@ class AdaptiveRows(nn.Module):
         factor: by how much each bin is narrower than the one before
 
     Raises:
-        OptionError: cut-offs that are not increasing numbers below V.
+        OptionError: cut-offs that are not increasing numbers; in loading, other bins than the checkpoint's on several workers.
     """
 
     def __init__(self, words: Sequence[str], dim: int, cutoffs: Sequence[int], factor: int):
@@ -60,6 +60,10 @@ class AdaptiveRows(nn.Module):
         members: List[List[str]] = [[] for _ in keys]
         for word in self.words:
             members[bin_of.get(word, len(keys) - 1)].append(word)
+        same = all(table.words == words for table, words in zip(self._tables(), members))
+        if not same and torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
+            # the workers' wrapper has taken up the parameters that would be replaced
+            raise OptionError("an adaptive model meets another dictionary on several workers: finetune it on one")
         for i, (table, words) in enumerate(zip(self._tables(), members)):
             if table.words != words:
                 moved = WordRows(words, table.weight.size(1)).to(table.weight)

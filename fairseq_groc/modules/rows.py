@@ -53,11 +53,11 @@ class WordRows(nn.Module):
         if rows is None:
             return
         index = {word: i for i, word in enumerate(extra["words"])}
-        source = torch.tensor([index.get(word, -1) for word in self.words])
+        source = torch.tensor([index.get(word, -1) for word in self.words], dtype=torch.long)
         untrained = set(extra.get("unknown", []))
-        missing = torch.tensor([i < 0 or word in untrained for i, word in zip(source.tolist(), self.words)])
-        moved = rows[source.clamp(min=0).to(rows.device)]
-        moved[(source < 0).to(rows.device)] = 0
+        missing = torch.tensor([i < 0 or w in untrained for i, w in zip(source.tolist(), self.words)], dtype=torch.bool)
+        moved = rows.new_zeros(len(self.words), rows.size(1))
+        moved[(source >= 0).to(rows.device)] = rows[source[source >= 0].to(rows.device)]
         if self.draw_new and bool(missing.any()) and not bool(missing.all()):
             moved[missing] = draw_like(moved[~missing], int(missing.sum()))
             missing = torch.zeros_like(missing)
@@ -72,5 +72,8 @@ def draw_like(rows: Tensor, count: int) -> Tensor:
     wide = rows.double()
     centred = wide - wide.mean(0)
     random = torch.Generator().manual_seed(0)  # the same model at every loading
-    weights = torch.randn(count, len(rows), generator=random, dtype=torch.float64).to(rows.device)
-    return (wide.mean(0) + weights @ centred / len(rows) ** 0.5).to(rows.dtype)
+    drawn = []
+    for piece in torch.arange(count).split(256):  # a draw mixes all rows, so that a word's rows and bias are drawn together
+        weights = torch.randn(len(piece), len(rows), generator=random, dtype=torch.float64).to(rows.device)
+        drawn.append((wide.mean(0) + weights @ centred / len(rows) ** 0.5).to(rows.dtype))
+    return torch.cat(drawn)

@@ -9,7 +9,7 @@ from fairseq_groc.errors import OptionError
 from fairseq_groc.models.word_decoder import attach_head
 from fairseq_groc.modules.build import needs_lexicon, needs_spellings
 from fairseq_groc.modules.compositional import filter_widths
-from fairseq_groc.modules.heads import HEADS
+from fairseq_groc.modules.heads import ACTIVATIONS, HEADS
 from fairseq_groc.modules.vocabulary import Vocabulary
 from fairseq_groc.options import HeadConfig, head_settings
 
@@ -19,6 +19,10 @@ class TranslationOutputHeadConfig(HeadConfig, TranslationConfig):
     """Options of fairseq's task and of the head."""
 
     output_head: str = field(default="deep_residual", metadata={"help": f"one of {', '.join(HEADS)}"})
+    output_depth: int = field(default=2, metadata={"help": "depth k of the output network (DRILL, section 4.2: 2)"})
+    output_activation: str = field(
+        default="sigmoid", metadata={"help": f"of the output network (DRILL, section 4.2: sigmoid): {', '.join(ACTIVATIONS)}"}
+    )
 
 
 @register_task("translation_output_head", dataclass=TranslationOutputHeadConfig)

@@ -297,6 +297,16 @@ class WordnetLexiconTask(FairseqTask):
     def build_dataset_for_inference(self, src_tokens, src_lengths, **kwargs):
         return LinesForInference(list(src_tokens), self.dictionary)
 
+    def build_criterion(self, cfg, *args, **kwargs):
+        """Build fairseq's criterion.
+
+        Raises:
+            OptionError: it smooths labels over entries that have probability 0.
+        """
+        if getattr(cfg, "label_smoothing", 0):
+            raise OptionError("label smoothing spreads over words of probability 0, and its loss is inf: use cross_entropy")
+        return super().build_criterion(cfg, *args, **kwargs)
+
     # -- steps ---------------------------------------------------------------------------------------------------
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):

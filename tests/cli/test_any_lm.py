@@ -51,6 +51,7 @@ def test_a_stock_language_model_with_an_open_vocabulary(commands, corpus, tmp_pa
         ("transformer_lm --adaptive-softmax-cutoff 5 --criterion adaptive_loss", "cannot replace an adaptive softmax"),
         ("transformer_lm --adaptive-input --adaptive-input-cutoff 5", "cannot replace a AdaptiveInput"),
         ("lstm_lm --share-decoder-input-output-embed", "leave --share-decoder-input-output-embed out"),
+        ("transformer_lm --criterion label_smoothed_cross_entropy --label-smoothing 0.1", "use cross_entropy"),
         ("transformer", "trains language models, and TransformerModel is none"),
         ("transformer_lm --output-head bilinaer", "expected one of"),
     ],

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from fairseq_groc.modules.adaptive_rows import AdaptiveRows
 from fairseq_groc.modules.build import build_embedding, build_head, needs_spellings
 from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.modules.heads import (
@@ -340,3 +341,28 @@ def test_the_documented_head_of_your_own():
         assert (values.softmax(-1).sum(-1) - 1).abs().max() <= 1e-6
     finally:
         del HEADS["scaled"]
+
+
+def test_a_bin_without_possible_words_is_impossible_not_nan():
+    head, embeddings, h = HierarchicalOutput([str(i) for i in range(10)], DIM, [5, 7]), torch.randn(10, DIM), torch.randn(3, DIM)
+    outputs, bias = head(embeddings)
+    bias = bias.detach().index_fill(0, torch.tensor([7, 8, 9]), float("-inf"))
+    targets = torch.tensor([8, 1, 6])
+    expected = -head.log_scores(h, outputs, bias).log_softmax(-1).gather(1, targets[:, None])[:, 0]
+    losses = head.losses(h, outputs, bias, targets, -100)
+    assert losses[0] == float("inf")
+    torch.testing.assert_close(losses, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_bins_may_be_empty_in_either_dictionary():
+    few, many = list("abcdef"), [str(i) for i in range(12)] + list("abcdef")
+    for old_words, new_words in ((few, few), (few, many), (many, few)):
+        old, new = AdaptiveRows(old_words, 8, [4, 10], 4), AdaptiveRows(new_words, 8, [4, 10], 4)
+        for parameter in old.parameters():
+            parameter.data.uniform_(-1, 1)
+        state = copy.deepcopy(old.state_dict())
+        upgrade(new, state, "")
+        new.load_state_dict(state)
+        common = [word for word in new_words if word in old_words]
+        rows = [torch.stack([rows()[words.index(w)] for w in common]) for rows, words in ((old, old_words), (new, new_words))]
+        torch.testing.assert_close(*rows)

@@ -101,7 +101,7 @@ class HierarchicalOutput(BiasedOutput):
         losses = chunked_cross_entropy(h, rows, offsets, top, ignored, chunk)
         for i, words in enumerate(members[1:], start=1):
             here = (which == i) & real
-            if bool(here.any()):
+            if bool(here.any()) and bool(bias[words].isfinite().any()):  # else the bin has probability 0 already
                 inside = chunked_cross_entropy(h[here], outputs[words], bias[words], place[safe[here]], ignored, chunk)
                 losses = losses.index_add(0, here.nonzero().squeeze(1), inside)
         return losses

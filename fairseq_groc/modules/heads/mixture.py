@@ -59,7 +59,9 @@ class MixtureOfSoftmaxes(BiasedOutput):
     ) -> Tensor:
         weights, contexts = self.prior(h).float().log_softmax(-1), self.query(h)  # (N, K), (N, K, d)
         repeated = targets.repeat_interleave(self.softmaxes)
-        each = chunked_cross_entropy(contexts.flatten(0, 1), outputs, bias, repeated, ignore_index, chunk)
+        each = chunked_cross_entropy(
+            contexts.flatten(0, 1), outputs, bias, repeated, ignore_index, max(1, chunk // self.softmaxes)
+        )
         losses = -(weights - each.view_as(weights)).logsumexp(-1)
         return losses.masked_fill(targets == ignore_index, 0)
 
