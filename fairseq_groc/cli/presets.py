@@ -21,7 +21,7 @@ def table() -> str:
     for name, preset in PRESETS.items():
         options = {key: value for key, value in preset.options.items() if key not in ENCODER}
         options = {key: value for key, value in options.items() if not _unused(key, preset.options)}
-        head = " ".join(_option(key, value) for key, value in options.items())
+        head = " ".join(f"{flag(key)} {str(value).replace(' ', '')}" for key, value in options.items())
         figures = [f"{figure:g}" if figure is not None else "" for figure in (preset.parameters, preset.test)]
         dim = preset.options["decoder_embed_dim"]
         lines.append(f"| `{name}` | {preset.source} | {dim} | `{head}` | {figures[0]} | {figures[1]} |")
@@ -38,7 +38,3 @@ def _unused(key: str, options: dict) -> bool:
         "output_depth": head in ("deep_residual", "compositional_output", None),
     }
     return not used.get(key, True)
-
-
-def _option(key: str, value) -> str:
-    return flag(key) if value is True else f"{flag(key)} {str(value).replace(' ', '')}"

@@ -38,7 +38,7 @@ class ChunkedCrossEntropyCriterion(CrossEntropyCriterion):
             raise OptionError(f"--criterion chunked_cross_entropy needs --task wordnet_lexicon, not a {type(decoder).__name__}")
         target = model.get_targets(sample, None)
         size = target.size(0) if self.sentence_avg else sample["ntokens"]
-        h, (outputs, bias) = decoder.without_scores(model, sample["net_input"])
+        h, outputs, bias = decoder.without_scores(model, sample["net_input"])
         losses = decoder.words.head.losses(
             h.flatten(0, 1), outputs, bias, target.flatten(), self.padding_idx, self.vocabulary_chunk
         )

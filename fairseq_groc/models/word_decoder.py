@@ -90,7 +90,7 @@ class WordDecoder:
     lexicon: Optional[str] = None  # fingerprint of the lexicon that the vocabulary's tables come from
     any_lexicon = False
 
-    def without_scores(self, model, net_input) -> Tuple[Tensor, Tuple[Tensor, Tensor]]:
+    def without_scores(self, model, net_input) -> Tuple[Tensor, Tensor, Tensor]:
         """Run the model, which may be wrapped, and return h (B, T, d), and E_out and b, in place of the scores."""
         layer: OutputLayer = getattr(self, self.output_layer_name)
         layer.deferred = True
@@ -99,7 +99,7 @@ class WordDecoder:
         finally:
             layer.deferred = False
         _, outputs, bias = self.words.end()
-        return h, (outputs, bias)
+        return h, outputs, bias
 
     def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
         """Return the (log-)probabilities of the adapted model, (..., V); an impossible word has LOG_ZERO."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Sequence
+from typing import Any, Callable, Dict, List, Sequence
 
 from torch import nn
 
@@ -44,6 +44,11 @@ def build_embedding(words: Sequence[str], dim: int, settings: Dict[str, Any]) ->
 def build_head(words: Sequence[str], dim: int, settings: Dict[str, Any]) -> OutputHead:
     """Return the head that ``settings["output_head"]`` names."""
     return HEADS[settings["output_head"]].build(words, dim, settings)
+
+
+def ngram_widths(settings: Dict[str, Any]) -> List[int]:
+    """Return the widths of the n-grams that the filters read."""
+    return [width for width, _ in filter_widths(settings["char_filters"])]
 
 
 def needs_spellings(settings: Dict[str, Any]) -> bool:

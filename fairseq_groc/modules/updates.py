@@ -1,7 +1,7 @@
 """How much of a compositional embedding is computed anew in a training step: all, nothing at times, or a sample.
 
-V: words; F: forms; d: embedding size. Which steps and which words is a function of (seed, number of the update) alone,
-so it is the same on every worker and after resuming.
+V: words; F: forms; d: embedding size. Which steps are frozen, and which forms have their turn, is a function of (seed, number of
+the update) alone, so it is the same on every worker and after resuming.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from fairseq_groc.modules.compositional import CompositionalEmbedding
 from fairseq_groc.modules.drift import DriftingRows
 from fairseq_groc.modules.vocabulary import Vocabulary, pick
 
-PARTS = 0.5  # chance of a related or gloss word of the batch's words: 1 costs a tenth of a step more, for little less noise
-
+PARTS = 0.5  # chance of a related or gloss word of the batch's words, besides rho
 MEMORY = 0.9  # of the norms of gradients, a step
 
 
@@ -51,10 +50,10 @@ class SampledUpdates:
     moved since.
 
     A form is drawn with a chance of rho on average: half of that in turn, once in every 2/rho updates, so that no features
-    are older; half in proportion to the norms of the gradients that it had lately, which makes the noise a third of that of
-    equal chances. What the batch's words are made of is drawn with a chance of ``PARTS`` besides. Every ``interval`` updates all
-    features are computed. What is kept and learned between is not saved: a resumed run begins with fresh features and
-    equal chances.
+    are older; half in proportion to the norms of the gradients that it had lately, which makes the sum over the draws less noisy
+    than equal chances. What the batch's words are made of is drawn with a chance of ``PARTS`` besides. Every ``interval``
+    updates all features are computed. What is kept and learned between is not saved, and each worker has its own: a resumed
+    run begins with fresh features and equal chances.
 
     Args:
         fraction: rho, in (0, 1)

@@ -18,6 +18,11 @@ BEGIN, END, FILL, FIRST_SPECIAL = 256, 257, 258, 259
 NUM_SYMBOLS = FIRST_SPECIAL + 4  # <s>, <pad>, </s>, <unk> have a symbol each: they are no spellings
 
 
+def spelling(word: str) -> bytes:
+    """Return a word's bytes, as fairseq reads them from any file."""
+    return word.encode("utf-8", "surrogateescape")
+
+
 def spell(forms: Sequence[bytes], num_special: int = 4) -> Tuple[np.ndarray, np.ndarray]:
     """Return the symbols of all forms, one after the other, and where each form begins (F + 1 offsets).
 
@@ -80,10 +85,10 @@ class Vocabulary(nn.Module):
         self._add_bags("definitions", Bags.from_lists(definitions[0], definitions[1], len(forms)))
 
     @classmethod
-    def of_spellings(cls, forms: Sequence[bytes], widths: Sequence[int]) -> "Vocabulary":
+    def of_words(cls, words: Sequence[str], widths: Sequence[int]) -> "Vocabulary":
         """Build a vocabulary of words without relations and definitions."""
-        nothing = np.zeros(0, dtype=np.int64), np.zeros(len(forms) + 1, dtype=np.int64)
-        return cls(forms, nothing, nothing, widths)
+        nothing = np.zeros(0, dtype=np.int64), np.zeros(len(words) + 1, dtype=np.int64)
+        return cls([spelling(word) for word in words], nothing, nothing, widths)
 
     def _add_bags(self, name: str, bags: Bags) -> None:
         for part, tensor in zip(Bags._fields, bags):

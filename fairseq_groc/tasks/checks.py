@@ -33,6 +33,8 @@ def check_use(cfg) -> None:
     for name, least in (("refresh_interval", 1), ("encoding_chunk", 1), ("seed", 0)):
         if getattr(cfg, name) is not None and getattr(cfg, name) < least:
             raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected {least} or more")
+    if cfg.add_bos_token:
+        raise OptionError("--add-bos-token: every text begins with </s> here. Leave it out.")
     if not 0 <= cfg.uniform_weight < 1:
         raise OptionError(f"--uniform-weight {cfg.uniform_weight}: expected a number from 0 to below 1")
 

@@ -7,8 +7,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_groc.errors import OptionError
 from fairseq_groc.models.word_decoder import attach_head
-from fairseq_groc.modules.build import needs_lexicon, needs_spellings
-from fairseq_groc.modules.compositional import filter_widths
+from fairseq_groc.modules.build import needs_lexicon, needs_spellings, ngram_widths
 from fairseq_groc.modules.heads import ACTIVATIONS, HEADS
 from fairseq_groc.modules.vocabulary import Vocabulary
 from fairseq_groc.options import HeadConfig, head_settings
@@ -46,8 +45,7 @@ class TranslationOutputHeadTask(TranslationTask):
         model = super().build_model(cfg, from_checkpoint)
         if model.encoder.embed_tokens is model.decoder.embed_tokens:
             raise OptionError("the head takes over the decoder's embeddings: leave --share-all-embeddings out")
-        words = [word.encode("utf-8", "surrogateescape") for word in self.target_dictionary.symbols]
-        widths = [width for width, _ in filter_widths(settings["char_filters"])]
-        vocabulary = Vocabulary.of_spellings(words, widths) if needs_spellings(settings) else None
+        words, widths = self.target_dictionary.symbols, ngram_widths(settings)
+        vocabulary = Vocabulary.of_words(words, widths) if needs_spellings(settings) else None
         attach_head(model.decoder, settings, vocabulary, every_entry=True)
         return model

@@ -18,8 +18,8 @@ from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, o
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.lexicon.tables import load_tables
 from fairseq_groc.models.word_decoder import attach_head
-from fairseq_groc.modules.build import needs_lexicon, needs_spellings
-from fairseq_groc.modules.compositional import DEFAULT_CHUNK, CompositionalEmbedding, SurfaceEncoder, filter_widths
+from fairseq_groc.modules.build import needs_lexicon, needs_spellings, ngram_widths
+from fairseq_groc.modules.compositional import DEFAULT_CHUNK, CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.modules.rows import WordRows
 from fairseq_groc.modules.softmax_layer import WordMatrices
 from fairseq_groc.modules.updates import SampledUpdates
@@ -61,7 +61,7 @@ class WordnetLexiconConfig(HeadConfig):
     max_target_positions: Optional[int] = field(
         default=None, metadata={"help": "positions of models that number them; default: the block length"}
     )
-    add_bos_token: bool = field(default=False, metadata={"help": "not needed: every text begins with </s>"})
+    add_bos_token: bool = field(default=False, metadata={"help": "refused: every text begins with </s>"})
     any_lexicon: bool = field(
         default=False, metadata={"help": "use lexicon tables of another lexicon than the checkpoint was trained with"}
     )
@@ -126,9 +126,9 @@ class WordnetLexiconTask(FairseqTask):
         """
         if not needs_spellings(settings):
             return None
-        widths = [width for width, _ in filter_widths(settings["char_filters"])]
+        widths = ngram_widths(settings)
         if not needs_lexicon(settings):
-            return Vocabulary.of_spellings([word.encode("utf-8", "surrogateescape") for word in self.dictionary.symbols], widths)
+            return Vocabulary.of_words(self.dictionary.symbols, widths)
         tables = load_tables(utils.split_paths(self.cfg.data)[0], self.dictionary.symbols)
         self._lexicon = tables.lexicon
         relations = tables.relations, tables.relation_offsets

@@ -17,6 +17,9 @@ def test_a_stock_language_model_with_an_open_vocabulary(commands, corpus, tmp_pa
     model, total = tmp_path / "checkpoint_last.pt", tokens_of(corpus / "other.txt")
     tokens, figure = evaluated(commands.eval_lm(corpus / "union", model, "--gen-subset", "test", "--batch-size", "4"))
     assert tokens == total and math.isfinite(figure)
+    if name == "transformer_lm":  # which has positions
+        output = commands.fails("fairseq-eval-lm", corpus / "union", *PLUGIN, "--path", model, "--tokens-per-sample", "21")
+        assert any("the model has room for 20" in line for line in output.splitlines()[-3:])
     options = ["--path", model, "--batch-size", "4", "--valid-subset", "test"]
     output = commands.ok("fairseq-validate", corpus / "union", *PLUGIN, *options)
     assert perplexity(output) == pytest.approx(figure, rel=1e-3)
@@ -52,6 +55,7 @@ def test_a_stock_language_model_with_an_open_vocabulary(commands, corpus, tmp_pa
         ("transformer_lm --adaptive-input --adaptive-input-cutoff 5", "cannot replace a AdaptiveInput"),
         ("lstm_lm --share-decoder-input-output-embed", "leave --share-decoder-input-output-embed out"),
         ("transformer_lm --criterion label_smoothed_cross_entropy --label-smoothing 0.1", "use cross_entropy"),
+        ("transformer_lm --add-bos-token", "every text begins with </s> here"),
         ("transformer", "trains language models, and TransformerModel is none"),
         ("transformer_lm --output-head bilinaer", "expected one of"),
     ],

@@ -133,3 +133,12 @@ def test_lines_for_inference_begin_and_end_with_the_end_of_line(dictionary):
     assert batch["target"].tolist() == [[10, 11, 2], [2, PAD, PAD], [12, 2, PAD]]
     assert batch["net_input"]["src_lengths"].tolist() == [3, 1, 2]
     assert batch["ntokens"] == 6 and batch["id"].tolist() == [0, 1, 2]
+
+
+def test_blocks_of_a_model_without_state_are_shuffled_in_training(make, as_lines):
+    text = as_lines([*range(10, 60), 2])
+    ordered = make(text).plan(3, 2, 1, 5, shuffle=True, seed=1)
+    shuffled, again = (make(text, carries=False).plan(3, 2, 1, 5, shuffle=True, seed=1) for _ in range(2))
+    assert shuffled == again != ordered and sorted(shuffled, key=lambda plan: plan.block.begin) == ordered
+    assert shuffled != make(text, carries=False).plan(4, 2, 1, 5, shuffle=True, seed=1)
+    assert make(text, carries=False).plan(3, 2, 1, 5, seed=1) == ordered  # not in evaluation

@@ -48,7 +48,7 @@ def built(head, words=WORDS, **options):
     embedding, output = build_embedding(words, DIM, settings), build_head(words, DIM, settings)
     for parameter in [*embedding.parameters(), *output.parameters()]:
         parameter.data.uniform_(-1, 1)
-    vocabulary = Vocabulary.of_spellings([w.encode() for w in words], [1, 2]) if needs_spellings(settings) else None
+    vocabulary = Vocabulary.of_words(words, [1, 2]) if needs_spellings(settings) else None
     return embedding, output, vocabulary
 
 

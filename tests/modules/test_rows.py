@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_groc.modules.rows import WordRows
+from fairseq_groc.modules.rows import WordRows, draw_like
 
 
 def trained(words):
@@ -101,3 +101,21 @@ def test_the_state_is_loaded_safely(tmp_path):
     rows = WordRows(["naïve"], 2)
     load(rows, torch.load(tmp_path / "rows.pt", weights_only=True))
     assert rows.weight.tolist() == [[2, 2]]
+
+
+def test_new_rows_have_the_mean_and_covariance_of_the_others():
+    torch.manual_seed(0)
+    rows = torch.randn(500, 3, dtype=torch.double) @ torch.tensor([[2.0, 1, 0], [0, 1, 0], [0, 0, 0.1]]).double() + 5
+    drawn = draw_like(rows, 20_000)
+    torch.testing.assert_close(drawn.mean(0), rows.mean(0), rtol=0, atol=0.1)
+    torch.testing.assert_close(drawn.t().cov(), rows.t().cov(correction=0), rtol=0.1, atol=0.1)
+    assert torch.equal(draw_like(rows, 7), draw_like(rows, 7))  # the same model at every loading
+
+
+def test_drawn_rows_are_known_and_the_others_are_kept():
+    old, new = WordRows(["a", "b", "c"], 2), WordRows(["c", "new", "a"], 2)
+    old.weight.data.copy_(torch.tensor([[1.0, 2], [3, 5], [8, 13]]))
+    new.draw_new, state = True, old.state_dict()
+    new.upgrade_state_dict_named(state, "")
+    new.load_state_dict(state)
+    assert new.unknown() is None and new.weight[[0, 2]].tolist() == [[8, 13], [1, 2]] and bool((new.weight[1] != 0).all())

@@ -2,7 +2,7 @@
 
 from fairseq_groc.modules.heads.base import ACTIVATIONS, HEADS, Head, OutputHead, register_head
 from fairseq_groc.modules.heads.convolutional import ConvolutionalOutput
-from fairseq_groc.modules.heads.hierarchical import AdaptiveOutput, HierarchicalOutput
+from fairseq_groc.modules.heads.hierarchical import HierarchicalOutput
 from fairseq_groc.modules.heads.mappings import BilinearOutput, CompositionalOutput, DeepResidualOutput, DualNonlinearOutput
 from fairseq_groc.modules.heads.mixture import MixtureOfSoftmaxes
 from fairseq_groc.modules.heads.table import LookupOutput, TiedOutput
@@ -10,7 +10,6 @@ from fairseq_groc.modules.heads.table import LookupOutput, TiedOutput
 __all__ = [
     "ACTIVATIONS",
     "HEADS",
-    "AdaptiveOutput",
     "BilinearOutput",
     "CompositionalOutput",
     "ConvolutionalOutput",

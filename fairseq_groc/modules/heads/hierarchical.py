@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK, chunked_cross_entropy
-from fairseq_groc.modules.heads.base import OutputHead, register_head
+from fairseq_groc.modules.heads.base import register_head
 from fairseq_groc.modules.heads.table import BiasedOutput, TiedOutput
 
 
 @register_head("adaptive", embedding="adaptive")
-class AdaptiveOutput(OutputHead):
-    """Builds the head of ``--output-head adaptive``: frequency bins with widths of their own (Baevski and Auli 2019).
-
-    The bins are in the word embedding (``AdaptiveRows``), input and output share them. The scores of all words are computed
-    (``TiedOutput``), or, with ``--adaptive-scoring bins``, those of the first bin and of the bins (``HierarchicalOutput``).
-    """
-
-    @classmethod
-    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> OutputHead:
-        if settings["adaptive_scoring"] == "bins":
-            return HierarchicalOutput(words, dim, settings["output_cutoffs"])
-        return TiedOutput(words)
-
-
 class HierarchicalOutput(BiasedOutput):
     """p(x) = p(x | first bin and the other bins), times p(x | its bin) for a word of another bin (Grave et al. 2017).
 
@@ -42,13 +28,29 @@ class HierarchicalOutput(BiasedOutput):
     """
 
     number: Tensor  # (V): of each word's bin
+    place: Tensor  # (V): of each word in its bin
+    order: Tensor  # (V): words, bin after bin
 
     def __init__(self, words: Sequence[str], dim: int, cutoffs: Sequence[int]):
         super().__init__(words)
         self.words = list(words)
-        bins = torch.bucketize(torch.arange(len(words)), torch.tensor(list(cutoffs)), right=True)
-        self.register_buffer("number", bins, persistent=False)
         self.clusters = nn.Linear(dim, len(cutoffs))
+        for name in ("number", "place", "order"):
+            self.register_buffer(name, torch.zeros(len(words), dtype=torch.long), persistent=False)
+        self._assign(torch.bucketize(torch.arange(len(words)), torch.tensor(list(cutoffs)), right=True))
+
+    @classmethod
+    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> BiasedOutput:
+        """Return this head, or where all words are to be scored ``TiedOutput``: the bins are the word embedding's then."""
+        bins = settings["adaptive_scoring"] == "bins"
+        return cls(words, dim, settings["output_cutoffs"]) if bins else TiedOutput(words)
+
+    def _assign(self, number: Tensor) -> None:
+        """Put every word into its bin, by the bins' numbers (V)."""
+        order, self._sizes = number.argsort(stable=True), number.bincount(minlength=self.clusters.out_features + 1).tolist()
+        self.number.copy_(number)
+        self.order.copy_(order)
+        self.place[order] = torch.cat([torch.arange(size) for size in self._sizes]).to(self.place.device)
 
     def get_extra_state(self) -> Any:
         return {"bins": dict(zip(self.words, self.number.tolist()))}
@@ -59,15 +61,12 @@ class HierarchicalOutput(BiasedOutput):
     def upgrade_state_dict_named(self, state_dict, name: str) -> None:
         """Give every word the bin that it had in training (fairseq calls it before loading)."""
         saved = state_dict.setdefault(f"{name}._extra_state" if name else "_extra_state", self.get_extra_state())["bins"]
-        self.number.copy_(torch.tensor([saved.get(word, self.clusters.out_features) for word in self.words]))
+        self._assign(torch.tensor([saved.get(word, self.clusters.out_features) for word in self.words]))
 
     def forward(self, embeddings: Tensor, vocabulary=None) -> Tuple[Tensor, Tensor]:
         return embeddings, self.biases()
 
-    def _members(self) -> List[Tensor]:
-        return [(self.number == i).nonzero().squeeze(1) for i in range(self.clusters.out_features + 1)]
-
-    def _first(self, outputs: Tensor, bias: Tensor, members: List[Tensor]) -> Tuple[Tensor, Tensor]:
+    def _first(self, outputs: Tensor, bias: Tensor, members: Sequence[Tensor]) -> Tuple[Tensor, Tensor]:
         """Return embeddings and biases of the first bin's words and of the other bins; a bin without a word is impossible."""
         empty = torch.stack([~bias[m].isfinite().any() for m in members[1:]])
         rows = torch.cat([outputs[members[0]], self.clusters.weight.to(outputs.dtype)])
@@ -75,7 +74,7 @@ class HierarchicalOutput(BiasedOutput):
 
     def log_scores(self, h: Tensor, outputs: Tensor, bias: Tensor) -> Tensor:
         """Return log-probabilities, (..., V)."""
-        members = self._members()
+        members = self.order.split(self._sizes)
         top = F.linear(h, *self._first(outputs, bias, members)).float().log_softmax(-1)
         first = len(members[0])
         scores = top.new_full((*h.shape[:-1], len(outputs)), float("-inf"))
@@ -89,19 +88,16 @@ class HierarchicalOutput(BiasedOutput):
     def losses(
         self, h: Tensor, outputs: Tensor, bias: Tensor, targets: Tensor, ignore_index: int, chunk: int = DEFAULT_CHUNK
     ) -> Tensor:
-        members = self._members()
-        place = torch.zeros_like(self.number)
-        for words in members:
-            place[words] = torch.arange(len(words), device=words.device)
+        members = self.order.split(self._sizes)
         real = targets != ignore_index
         safe = targets.masked_fill(~real, int(members[0][0]))
         which, ignored = self.number[safe], -1  # ignore_index may be a place in a bin
-        top = torch.where(which == 0, place[safe], len(members[0]) + which - 1).masked_fill(~real, ignored)
+        top = torch.where(which == 0, self.place[safe], len(members[0]) + which - 1).masked_fill(~real, ignored)
         rows, offsets = self._first(outputs, bias, members)
         losses = chunked_cross_entropy(h, rows, offsets, top, ignored, chunk)
         for i, words in enumerate(members[1:], start=1):
             here = (which == i) & real
             if bool(here.any()) and bool(bias[words].isfinite().any()):  # else the bin has probability 0 already
-                inside = chunked_cross_entropy(h[here], outputs[words], bias[words], place[safe[here]], ignored, chunk)
+                inside = chunked_cross_entropy(h[here], outputs[words], bias[words], self.place[safe[here]], ignored, chunk)
                 losses = losses.index_add(0, here.nonzero().squeeze(1), inside)
         return losses
