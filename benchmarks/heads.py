@@ -37,12 +37,12 @@ def measured(data: Path, head: str, args) -> dict:
     log = args.out / f"{head}.log"
     options = [*PLUGIN, *OPTIONS, *arch_options(head), "--max-update", args.updates, "--save-dir", args.out / "none"]
     output, peak = fairseq_train(data, options, log)
-    speeds = [float(wps) for wps in re.findall(r"train_inner \|.* wps=([\d.]+)", output)]
+    speeds = [float(wps) for wps in re.findall(r"train_inner \|.* wps=([\d.]+)", output)][1:]  # the first has the warm-up
     return {
         "parameters": parameters(output),
-        "tokens_per_second": statistics.median(speeds[1:]),
-        "slowest": min(speeds[1:]),
-        "fastest": max(speeds[1:]),
+        "tokens_per_second": statistics.median(speeds),
+        "slowest": min(speeds),
+        "fastest": max(speeds),
         "peak_gib": peak,
         "perplexity": float(re.findall(r"\| valid \| .* ppl ([\d.]+)", output)[-1]),
     }
@@ -55,6 +55,8 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=60)
     parser.add_argument("--heads", nargs="+", default=list(HEADS), choices=list(HEADS))
     args = parser.parse_args()
+    if args.updates < 10:
+        parser.error("--updates: 10 or more, since speeds are of every 5")
     keep_memory()
     args.out.mkdir(parents=True, exist_ok=True)
     file = args.out / "heads.json"

@@ -2,11 +2,11 @@
 
     python benchmarks/ptb_curves.py DATA --out DIR [--runs tied groc groc-sampled-0.1 ...] [--updates 660] [--seconds 300]
 
-DATA is a folder from scripts/preprocess.sh --dataset ptb. Runs: tied, groc, groc-sampled-RHO (sampled updates) and
-groc-sparse-P (the paper's sparse updates); -bf16 behind a name for the encoder's products in bfloat16. Each with several
-learning rates. Seconds are updates times the median update's, so that a disturbance in one run does not count. A run goes
-on past --updates until it has trained for --seconds, so that all can be compared at equal updates and at equal seconds. Runs
-that are done are not repeated: give the same DIR to go on.
+DATA is a folder from scripts/preprocess.sh --dataset ptb, or one of a part of its training text. Runs: tied, groc,
+groc-sampled-RHO (sampled updates) and groc-sparse-P (the paper's sparse updates); -bf16 behind a name for the encoder's
+products in bfloat16. Each with several learning rates. Seconds are updates times the median update's, so that a
+disturbance in one run does not count. A run goes on past --updates until it has trained for --seconds, so that all can
+be compared at equal updates and at equal seconds. Runs that are done are not repeated: give the same DIR to go on.
 """
 
 import argparse
@@ -77,6 +77,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=660)
     parser.add_argument("--seconds", type=float, default=0, help="train at least so long")
     parser.add_argument("--interval", type=int, default=165, help="updates between validations")
+    parser.add_argument("--title", default="Penn Treebank, small preset")
     args = parser.parse_args()
     keep_memory()
     runs = []
@@ -94,7 +95,7 @@ def main() -> None:
         line = f"{run['run']:<24}{run['lr']:>7g}{run['parameters']:>12,}{1000 * seconds / n:>11,.0f}{at_updates:>14,.1f}"
         print(line + (f"{at_seconds(run['curve'], args.seconds):>10,.1f}" if args.seconds else ""))
     (args.out / "ptb_curves.json").write_text(json.dumps({"machine": machine(), "runs": runs}, indent=1) + "\n")
-    draw(runs, args.out / "ptb_curves.png")
+    draw(runs, args.title, args.out / "ptb_curves.png")
 
 
 def at_seconds(curve, seconds: float) -> float:
@@ -102,7 +103,7 @@ def at_seconds(curve, seconds: float) -> float:
     return [ppl for _, s, ppl in curve if s <= seconds or (s, ppl) == curve[0][1:]][-1]
 
 
-def draw(runs, path: Path) -> None:
+def draw(runs, title: str, path: Path) -> None:
     """Save the curves against updates and against seconds."""
     import matplotlib
 
@@ -115,9 +116,11 @@ def draw(runs, path: Path) -> None:
             points = [(point[column], point[2]) for point in run["curve"]]
             axis.plot(*zip(*points), marker="o", markersize=4, label=f"{run['run']}, lr {run['lr']:g}")
         axis.set(xlabel=label, yscale="log")
+        axis.yaxis.set_minor_formatter("{x:,.0f}")
+        axis.yaxis.set_major_formatter("{x:,.0f}")
     panels[0].set(ylabel="validation perplexity")
     panels[0].legend()
-    figure.suptitle("Penn Treebank, small preset")
+    figure.suptitle(title)
     figure.tight_layout()
     figure.savefig(path, dpi=120)
 

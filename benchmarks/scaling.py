@@ -215,10 +215,9 @@ def key_of(args, run: str, size: int) -> str:
 
 
 def table(saved: dict, args) -> str:
-    lines = [f"{args.shape} shape, {saved['machine']}; ms: median (min to max) of {args.steps} steps"]
-    lines.append(
-        f"{'V':>8} {'run':<17}{'ms':>8}{'min':>8}{'max':>8}{'x tied':>8}{'x floor':>9}{'peak GiB':>10}{'scored tokens/s':>17}"
-    )
+    lines = [f"{args.shape} shape, {saved['machine']}; ms of a step: median, min, max"]
+    header = f"{'V':>8} {'run':<17}{'ms':>8}{'min':>8}{'max':>8}{'x tied':>8}{'x floor':>9}{'peak GiB':>10}"
+    lines.append(header + f"{'scored tokens/s':>17}")
     for size in args.sizes:
         runs = {run: saved["runs"][key_of(args, run, size)] for run in args.runs}
         for run, r in runs.items():
@@ -245,7 +244,7 @@ def draw(saved: dict, args, path: Path) -> None:
             values = [saved["runs"][key_of(args, run, size)][key] for size in args.sizes]
             axis.plot(args.sizes, values, marker="o", markersize=4, label=run)
         axis.set(xlabel="words in the vocabulary", ylabel=label, xscale="log", yscale="log" if key == "ms" else "linear")
-    panels[0].legend()
+    panels[1].legend(loc="upper left")
     figure.suptitle(f"Cost of a training step, {args.shape} shape: {saved['machine']}")
     figure.tight_layout()
     figure.savefig(path, dpi=120)

@@ -18,7 +18,7 @@ def run(args) -> None:
 
 
 def preset_config(name: str) -> dict:
-    """Return the Hydra configuration of a preset: the same model as ``--arch NAME``, and the paper's training."""
+    """Return the Hydra configuration of a preset: the same model as ``--arch NAME``, and GroC's training."""
     from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModelConfig
     from fairseq_groc.options import HeadConfig
 

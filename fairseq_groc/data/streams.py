@@ -109,7 +109,7 @@ def plan_lines(
     groups += [[]] * (math.ceil(len(groups) / num_shards) * num_shards - len(groups))
     batches: List[BatchPlan] = []
     for first in range(0, len(groups), num_shards):
-        step = [g + [(0, 0)] * (batch_size - len(g)) for g in groups[first : first + num_shards]]
+        step = [group or [(0, 0)] for group in groups[first : first + num_shards]]
         longest = max(b - a for group in step for a, b in group)
         lengths = fixed_lengths(longest, block)
         plans = [plan_group(text, epoch, first + i, group, lengths) for i, group in enumerate(step)]

@@ -117,7 +117,8 @@ def convolve_and_pool(
         responses = [F.linear(F.embedding(g, characters).flatten(1), w, b) for g, w, b in zip(ngrams, weights, biases)]
         return torch.cat([_embedding_bag(r, bags.items, bags.starts, "max") for r, bags in zip(responses, windows)], dim=1)
     positions = [w.view(len(w), g.size(1), -1).permute(1, 2, 0) for g, w in zip(ngrams, weights)]  # (w, e, C)
-    tables = [torch.matmul(characters, p) for p in positions]  # (w, S, C)
+    with torch.autocast("cpu", enabled=False):  # the kernels know no bfloat16
+        tables = [torch.matmul(characters, p) for p in positions]  # (w, S, C)
     return _LookUpAndPool.apply(ngrams, windows, *tables, *biases)
 
 

@@ -3,8 +3,7 @@
 N: positions; V: words; d: size of h.
 
 Considered instead: ``torch.nn.functional.linear_cross_entropy`` (PyTorch 2.13 and later only; this package runs from
-2.6), and the Triton kernels of Liger and cut-cross-entropy (GPUs only, and they chunk over positions, so that a chunk
-still holds V logits a position).
+2.6), and the Triton kernels of Liger and cut-cross-entropy (GPUs only).
 """
 
 from __future__ import annotations
@@ -48,17 +47,25 @@ def _chunks(embeddings: Tensor, bias: Tensor, chunk: int) -> Iterator[Tuple[slic
         yield part, embeddings[part], bias[part]
 
 
+def _within(part: slice, rows: Tensor, words: Tensor) -> Tuple[Tensor, Tensor]:
+    """Return which words are in a chunk, (N), and their places there, (N, 1)."""
+    here = (words >= part.start) & (words < part.start + len(rows))
+    return here, (words - part.start).clamp(0, len(rows) - 1).unsqueeze(1)
+
+
 class _ChunkedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx, features, embeddings, bias, targets, ignore_index: int, chunk: int):  # type: ignore[override]
         wide = torch.promote_types(features.dtype, torch.float32)
         total = features.new_full((len(features),), float("-inf"), dtype=wide)
-        for _, rows, offsets in _chunks(embeddings, bias, chunk):
-            logits = F.linear(features, rows).to(wide) + offsets.to(wide)  # (N, chunk)
-            total = torch.logaddexp(total, logits.logsumexp(1))
+        right = torch.zeros_like(total)
         counted = targets != ignore_index
         words = targets.masked_fill(~counted, 0)
-        right = (features.to(wide) * embeddings[words].to(wide)).sum(1) + bias[words].to(wide)
+        for part, rows, offsets in _chunks(embeddings, bias, chunk):
+            logits = F.linear(features, rows).to(wide) + offsets.to(wide)  # (N, chunk)
+            total = torch.logaddexp(total, logits.logsumexp(1))
+            here, places = _within(part, rows, words)
+            right = torch.where(here, logits.gather(1, places).squeeze(1), right)  # rounded as those in the sum are
         ctx.save_for_backward(features, embeddings, bias, words, counted, total)
         ctx.chunk = chunk
         return (total - right).masked_fill(~counted, 0)
@@ -72,8 +79,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         for part, rows, offsets in _chunks(embeddings, bias, ctx.chunk):
             logits = F.linear(features, rows).to(total.dtype) + offsets.to(total.dtype)
             errors = (logits - total.unsqueeze(1)).exp_().mul_(grad.unsqueeze(1))  # p, then p - 1 at the target
-            here = (words >= part.start) & (words < part.start + len(rows))
-            places = (words - part.start).clamp(0, len(rows) - 1).unsqueeze(1)
+            here, places = _within(part, rows, words)
             errors.scatter_add_(1, places, -(grad * here).unsqueeze(1))
             grad_bias[part] = errors.sum(0)
             errors = errors.to(features.dtype)

@@ -90,14 +90,18 @@ class SurfaceEncoder(nn.Module):
         return self._in_chunks(self._features, vocabulary)
 
     def _in_chunks(self, encode: Callable, vocabulary: Union[Vocabulary, Forms]) -> Tensor:
-        if not isinstance(vocabulary, Vocabulary) or vocabulary.num_forms <= self.chunk:
+        if vocabulary.num_forms <= self.chunk:
             return encode(vocabulary)
-        forms = torch.arange(vocabulary.num_forms, device=self.characters.weight.device)
-        encoded = []
+        if isinstance(vocabulary, Vocabulary):
+            whole, forms = vocabulary, torch.arange(vocabulary.num_forms, device=self.characters.weight.device)
+        else:
+            whole, forms = vocabulary.vocabulary, vocabulary.forms
+        encoded, done = [], 0
         for piece in forms.tensor_split(math.ceil(len(forms) / self.chunk)):
-            encoded.append(checkpoint(encode, vocabulary.subset(piece), use_reentrant=False))
+            encoded.append(checkpoint(encode, whole.subset(piece), use_reentrant=False))
+            done += len(piece)
             if not self.training:
-                logger.info(f"encoded {int(piece[-1]) + 1:,} of {len(forms):,} forms")
+                logger.info(f"encoded {done:,} of {len(forms):,} forms")
         return torch.cat(encoded)
 
     def _encode(self, forms: Union[Vocabulary, Forms]) -> Tensor:

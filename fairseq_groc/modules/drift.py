@@ -42,13 +42,13 @@ class DriftingRows:
 
     def times(self, weight: Tensor) -> Tensor:
         """Return Z W^T, (F, d), for W (d, C)."""
-        product = (self.rows @ weight.to(self.rows.dtype).t()).to(weight.dtype)
-        return product.addmm_(self.coordinates, self.movement @ weight.t())
+        product = (self.rows @ weight.to(self.rows.dtype).t()).to(self.movement.dtype)
+        return product.addmm_(self.coordinates, self.movement @ weight.to(self.movement.dtype).t()).to(weight.dtype)
 
     def times_transposed(self, grad: Tensor) -> Tensor:
         """Return G^T Z, (d, C), for G (F, d)."""
-        product = (grad.to(self.rows.dtype).t() @ self.rows).to(grad.dtype)
-        return product.addmm_(grad.t() @ self.coordinates, self.movement)
+        product = (grad.to(self.rows.dtype).t() @ self.rows).to(self.movement.dtype)
+        return product.addmm_(grad.to(self.movement.dtype).t() @ self.coordinates, self.movement).to(grad.dtype)
 
 
 def _coordinates(rows: Tensor, random: torch.Generator) -> Tensor:

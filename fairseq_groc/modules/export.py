@@ -65,5 +65,8 @@ def write_word2vec(path: Path, words: Sequence[str], embeddings: Tensor) -> None
     """Write word2vec's text format: a line with V and d, then a word and its d numbers a line."""
     with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(f"{len(words)} {embeddings.size(1)}\n")
-        for word, row in zip(words, embeddings.tolist()):
+        rows = (
+            row for piece in embeddings.split(4096) for row in piece.tolist()
+        )  # as numbers of Python they are 8 times as large
+        for word, row in zip(words, rows):
             file.write(f"{word} {' '.join(f'{value:.6g}' for value in row)}\n")

@@ -79,6 +79,7 @@ class WordMatrices(nn.Module):
         if self.training and self.is_frozen():
             return self._frozen()
         if self.training and self.sampled is not None and self._step is not None:
+            self._kept = None
             embedding, vocabulary = cast(CompositionalEmbedding, self.embedding), cast(Vocabulary, self.vocabulary)
             return self._mask(self.sampled.embed(embedding, vocabulary, self._step))
         if self.training or torch.is_grad_enabled():

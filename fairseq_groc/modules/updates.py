@@ -110,7 +110,8 @@ class SampledUpdates:
         kept = self._refresh(embedding, vocabulary, number)
         chosen = mask.nonzero().squeeze(1)
         features = embedding.surface.features(vocabulary.subset(chosen))
-        kept.renew(chosen, features.detach())
+        with torch.autocast(features.device.type, enabled=False):
+            kept.renew(chosen, features.detach())
         forms = _ProjectAll.apply(features, embedding.surface.projection.weight, chosen, 1 / chance[chosen], kept, self.watch)
         return embedding.combine(forms, vocabulary)
 
@@ -120,7 +121,8 @@ class SampledUpdates:
         if stale or (number % self.interval == 0 and number != self._refreshed):
             with torch.no_grad():
                 features = embedding.surface.features(vocabulary)
-            self._features = DriftingRows(features, generator(self.seed, number))
+            with torch.autocast(features.device.type, enabled=False):
+                self._features = DriftingRows(features, generator(self.seed, number))
             self._refreshed = number
         return cast(DriftingRows, self._features)
 

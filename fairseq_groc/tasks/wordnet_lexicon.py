@@ -10,6 +10,7 @@ import torch
 from fairseq import utils
 from fairseq.data import Dictionary, iterators
 from fairseq.dataclass import ChoiceEnum
+from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
@@ -80,6 +81,7 @@ class WordnetLexiconConfig(HeadConfig):
     bf16: bool = II("common.bf16")
     tpu: bool = II("common.tpu")
     cpu: bool = II("common.cpu")
+    ema_fp32: bool = II("ema.ema_fp32")
     train_subset: str = II("dataset.train_subset")
     dataset_impl: Optional[str] = II("dataset.dataset_impl")
 
@@ -342,20 +344,27 @@ class WordnetLexiconTask(FairseqTask):
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
         if constraints is not None:
             raise OptionError("constrained decoding is not supported for language models")
-        eos = self.dictionary.eos()
-        source = sample["net_input"]["src_tokens"]
         with torch.no_grad():
-            if prefix_tokens is None and source.nelement():
-                prefix_tokens = source[:, 1:] if bool(source[:, 0].eq(eos).all()) else source
-                self._check_prefix(prefix_tokens)
-            return generator.generate(models, sample, prefix_tokens=prefix_tokens, bos_token=eos)
+            if prefix_tokens is None and not isinstance(generator, SequenceScorer):
+                prefix_tokens = self._prefix(sample)
+            return generator.generate(models, sample, prefix_tokens=prefix_tokens, bos_token=self.dictionary.eos())
 
-    def _check_prefix(self, prefix: torch.Tensor) -> None:
-        if bool(prefix.eq(self.dictionary.eos()).any()):
+    def _prefix(self, sample: Dict[str, Any]) -> torch.Tensor:
+        """Return the words that generation goes on from, (B, T): those of whole lines, without the ``</s>`` before them."""
+        eos, pad = self.dictionary.eos(), self.dictionary.pad()
+        prefix, target = sample["net_input"]["src_tokens"][:, 1:], sample.get("target")  # fairseq-interactive gives none
+        if bool(prefix.eq(eos).any()):
             raise OptionError("generation goes on from the words of a line, not over its end: give --sample-break-mode eos")
+        if target is not None:
+            last = target.gather(1, target.ne(pad).sum(1, keepdim=True).sub(1).clamp(min=0))
+            if bool((last.ne(eos) & last.ne(pad)).any()):
+                raise OptionError(
+                    f"a line goes on after {target.size(1)} words: give --tokens-per-sample, above the longest line's"
+                )
         room = min(decoder.max_positions() for decoder in self._decoders)
         if prefix.size(1) + 2 > room:
             raise OptionError(f"a line of {prefix.size(1)} words leaves no room to generate in a model of {int(room)} positions")
+        return prefix
 
     # -- resuming ------------------------------------------------------------------------------------------------
 

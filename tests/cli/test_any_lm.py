@@ -8,6 +8,7 @@ import torch
 from cli_helpers import ARCHITECTURES, PLUGIN, TRAINING, evaluated, perplexity, tokens_of, train_stock
 from fairseq.models import FairseqLanguageModel
 
+LINES = ["the zebra sat", "a cat", "the hound"]
 LONG = ["--tokens-per-sample", "20"]
 
 
@@ -24,12 +25,18 @@ def test_a_stock_language_model_with_an_open_vocabulary(commands, corpus, tmp_pa
     output = commands.ok("fairseq-validate", corpus / "union", *PLUGIN, *options)
     assert perplexity(output) == pytest.approx(figure, rel=1e-3)
     line = corpus / f"{name}.txt"
-    line.write_text("the zebra\n")
+    line.write_text("\n".join(LINES) + "\n")
     lexicon = ["--lexicon-path", "tests/data/mini.tsv"]
     commands.preprocess("--vocabulary-from", corpus / "union", "--test", line, "--dest", tmp_path / "line", *lexicon)
     options = ["--path", model, "--sample-break-mode", "eos", "--beam", "2", "--max-len-b", "8", "--num-workers", "0"]
-    output = commands.ok("fairseq-generate", tmp_path / "line", *PLUGIN, *options)
-    assert re.search(r"^H-0\t\S+\tthe zebra", output, re.M)
+    output = commands.ok("fairseq-generate", tmp_path / "line", *PLUGIN, *options, "--batch-size", "2")
+    assert [re.search(rf"^H-{i}\t\S+\t(.*)", output, re.M)[1].startswith(s) for i, s in enumerate(LINES)] == [True] * 3
+    output = commands.fails("fairseq-generate", tmp_path / "line", *PLUGIN, *options, "--tokens-per-sample", "3")
+    assert any("give --tokens-per-sample, above the longest line's" in text for text in output.splitlines()[-3:])
+    if name == "lstm_lm":
+        read = ["--path", model, "--beam", "2", "--max-len-b", "8", "--input", line]
+        output = commands.ok("fairseq-interactive", tmp_path / "line", *PLUGIN, *read)
+        assert len(re.findall(r"^H-[012]\t\S+\t(?:the zebra|a cat|the hound)", output, re.M)) == 3
 
     hub = FairseqLanguageModel.from_pretrained(str(tmp_path), "checkpoint_last.pt", str(corpus / "union")).eval()
     decoder, dictionary = hub.models[0].decoder, hub.task.dictionary
@@ -41,6 +48,7 @@ def test_a_stock_language_model_with_an_open_vocabulary(commands, corpus, tmp_pa
             possible = whole[:, t].isfinite()
             torch.testing.assert_close(step[:, -1][possible], whole[:, t][possible], rtol=0, atol=1e-4)
     assert hub.score("the zebra sat")["positional_scores"].shape == (4,)
+    assert hub.score(" ".join(["the"] * 19))["positional_scores"].shape == (20,)  # all the room that transformer_lm has
     trained = set((corpus / "train.txt").read_text().split())
     words = decoder.words.impossible | torch.tensor([word in trained for word in dictionary.symbols])
     decoder.words.impossible = words.index_fill(0, torch.tensor([dictionary.unk()]), True)
@@ -53,6 +61,7 @@ def test_a_stock_language_model_with_an_open_vocabulary(commands, corpus, tmp_pa
     [
         ("transformer_lm --adaptive-softmax-cutoff 5 --criterion adaptive_loss", "cannot replace an adaptive softmax"),
         ("transformer_lm --adaptive-input --adaptive-input-cutoff 5", "cannot replace a AdaptiveInput"),
+        ("transformer_lm --character-embeddings", "leave --adaptive-input and --character-embeddings out"),
         ("lstm_lm --share-decoder-input-output-embed", "leave --share-decoder-input-output-embed out"),
         ("transformer_lm --criterion label_smoothed_cross_entropy --label-smoothing 0.1", "use cross_entropy"),
         ("transformer_lm --add-bos-token", "every text begins with </s> here"),

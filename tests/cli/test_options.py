@@ -67,7 +67,7 @@ def parse(*arguments):
 
 
 def own(config):
-    inherited = ("${common", "${dataset")
+    inherited = ("${common", "${dataset", "${ema")
     names = {f.name for f in fields(config) if not str(f.default).startswith(inherited)}
     return names - {"data", "_name"}
 

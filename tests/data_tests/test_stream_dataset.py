@@ -32,9 +32,9 @@ def test_independent_lines_by_hand(make, as_lines):
     first, second = batches(dataset, dataset.plan(1, 2, 1, 35))
     assert first["net_input"]["src_tokens"].tolist() == [[EOS, 13, 14, 15], [EOS, 10, 11, PAD]]  # longest first
     assert first["target"].tolist() == [[13, 14, 15, 2], [10, 11, 2, PAD]]
-    assert second["net_input"]["src_tokens"].tolist() == [[EOS, 12], [PAD, PAD]]
-    assert second["target"].tolist() == [[12, 2], [PAD, PAD]] and second["ntokens"] == 2
-    assert first["id"].tolist() == [2, 0] and second["id"].tolist() == [1, -1]  # the lines' numbers
+    assert second["net_input"]["src_tokens"].tolist() == [[EOS, 12]]
+    assert second["target"].tolist() == [[12, 2]] and second["ntokens"] == 2
+    assert first["id"].tolist() == [2, 0] and second["id"].tolist() == [1]  # the lines' numbers
 
 
 @pytest.mark.parametrize("streams", [1, 2, 4])

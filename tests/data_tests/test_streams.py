@@ -114,7 +114,8 @@ LINES = [(0, 5), (5, 6), (6, 23), (23, 24), (24, 84), (84, 87), (87, 89)]
 def test_independent_lines_are_covered_once(batch_size, block, shards, order):
     plans = plan_lines("test", 1, LINES, batch_size, shards, block, order)
     assert covered(plans) == once(89)
-    assert all(len(plan.rows) == batch_size for plan in plans)
+    assert all(1 <= len(plan.rows) <= batch_size for plan in plans)
+    assert shards > 1 or all((0, 0) not in plan.rows for plan in plans)  # workers alone may be short of lines
     check_shards(plans, shards)
     check_continuity(plans)
     lines = {(start, max(b for p in plans for s, (a, b) in zip(p.streams, p.rows) if s == start and b > a))

@@ -68,3 +68,15 @@ def test_half_precision_keeps_rows_small_and_close():
     kept.renew(torch.arange(0, 400, 3), (before[::3] + 0.5).bfloat16())
     expected = torch.where((torch.arange(400) % 3 == 0)[:, None], before + 0.5, dense(kept).double())
     assert (dense(kept) - expected).norm() <= 1e-2 * before.norm()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_weights_and_gradients_in_half_precision(dtype):
+    before, kept = drifting(noise=0.3, dtype=dtype)
+    kept.renew(torch.arange(0, 400, 3), (before[::3] + 0.5).to(dtype))
+    rows, weight, grad = dense(kept).double(), torch.randn(5, 12).to(dtype), torch.randn(400, 5).to(dtype)
+    for product, expected in (
+        (kept.times(weight), rows @ weight.double().t()),
+        (kept.times_transposed(grad), grad.double().t() @ rows),
+    ):
+        assert product.dtype == dtype and (product.double() - expected).norm() <= 2e-2 * expected.norm()

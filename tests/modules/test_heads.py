@@ -312,6 +312,10 @@ def test_parameters_are_the_formulas_and_the_papers(head, size, dim, cutoffs, co
         assert int((number + lstm) / 1e6) == PUBLISHED[head][dim == 256]
 
 
+def test_parameters_of_the_adaptive_softmax():
+    assert count(HierarchicalOutput([str(i) for i in range(10)], DIM, [5, 7])) == 10 + 2 * (DIM + 1)
+
+
 def test_gradients_in_double_precision():
     torch.manual_seed(0)
     head = CompositionalOutput(3, OutputNetwork(3, 2, "tanh", 0.0), "sigmoid").double()
@@ -332,8 +336,8 @@ def test_activations_are_those_of_the_papers():
 
 def test_the_documented_head_of_your_own():
     text = (Path(__file__).parents[2] / "docs" / "heads.md").read_text()
-    code = text[text.index("    from fairseq_groc.modules.heads import register_head") : text.index("Registered before")]
-    exec(textwrap.dedent(code), {"torch": torch})
+    code = text[text.index("    import torch\n") : text.index("Registered before")]
+    exec(textwrap.dedent(code), {})
     try:
         h = torch.randn(3, DIM)
         values, head, outputs, _ = scores("scaled", h)

@@ -1,0 +1,103 @@
+"""Every head on every decoder of fairseq's: probabilities, incremental decoding, and finetuning over another dictionary."""
+
+import functools
+from argparse import Namespace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import ARCH_MODEL_REGISTRY
+
+from fairseq_groc.models.word_decoder import attach_head
+from fairseq_groc.modules.heads import HEADS
+from fairseq_groc.options import HeadConfig, head_settings
+
+WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra"]
+SIZES = "--decoder-embed-dim 8 --decoder-layers 1"
+WIDTHS = "--decoder-input-dim 8 --decoder-ffn-embed-dim 8 --decoder-attention-heads 2 --decoder-output-dim"
+DECODERS = {
+    "transformer_lm": f"{SIZES} {WIDTHS} 6",
+    "transformer_lm_gpt": f"{SIZES} {WIDTHS} 6",
+    "lstm_lm": f"{SIZES} --decoder-hidden-size 10 --decoder-out-embed-dim 6",
+    "fconv_lm": "--decoder-embed-dim 8 --decoder-layers [(8,2)] --decoder-attention False --decoder-out-embed-dim 6",
+    "lightconv_lm": f"{SIZES} --decoder-kernel-size-list [3] {WIDTHS} 8",
+}
+
+
+@functools.lru_cache
+def arguments(arch):
+    """Return the configuration that fairseq-train makes of an architecture and its sizes."""
+    command = ["none", "--task", "language_modeling", "--tokens-per-sample", "12", "--arch", arch, *DECODERS[arch].split()]
+    return convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), command)).model
+
+
+@pytest.fixture
+def stock_model(dictionary_of, vocabulary_of):
+    """Return a function from an architecture, a head and words to fairseq's model with that head."""
+
+    def build(arch, head, words, **more):
+        torch.manual_seed(3)
+        dictionary = dictionary_of(words)
+        task = Namespace(
+            source_dictionary=dictionary, target_dictionary=dictionary, output_dictionary=dictionary, dictionary=dictionary
+        )
+        model = ARCH_MODEL_REGISTRY[arch].build_model(arguments(arch), task)
+        small = dict(char_embed_dim=4, char_filters=[3, 4], output_depth=1, output_cutoffs=[6, 8], output_factor=2)
+        settings = head_settings(HeadConfig(output_head=head, correction_dim=3, num_softmaxes=2, **small, **more))
+        attach_head(model.decoder, settings, vocabulary_of(words, [1, 2]))
+        return model.eval()
+
+    return build
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("arch", DECODERS)
+def test_probabilities_sum_to_one_and_incremental_decoding_is_a_full_pass(stock_model, arch, head):
+    model = stock_model(arch, head, WORDS)
+    tokens = torch.tensor([[2, 4, 5, 7, 3, 8], [2, 9, 4, 4, 6, 5]])
+    with torch.no_grad():
+        whole = model.get_normalized_probs(model(tokens), log_probs=False)
+        torch.testing.assert_close(whole.sum(-1), torch.ones(2, 6), rtol=0, atol=1e-5)
+        state = {}
+        for t in range(tokens.size(1)):
+            step = model.get_normalized_probs(model.decoder(tokens[:, : t + 1], incremental_state=state), log_probs=False)
+            torch.testing.assert_close(step[:, -1], whole[:, t], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("arch", DECODERS)
+def test_a_trained_model_goes_on_over_another_dictionary(stock_model, arch, head):
+    first, second = stock_model(arch, head, WORDS), stock_model(arch, head, ["wolf", *reversed(WORDS)])
+    _train(first)
+    second.load_state_dict(first.state_dict(), strict=True)
+    old, new = first.decoder.dictionary, second.decoder.dictionary
+    tokens = torch.tensor([[old.index(word) for word in ("</s>", "dog", "swim", "zebra")]])
+    moved = torch.tensor([[new.index(old[i]) for i in tokens[0].tolist()]])
+    with torch.no_grad():
+        scores, again = (m.eval()(t)[0][0] for m, t in ((first, tokens), (second, moved)))
+    ids = [old.index(word) for word in ("dog", "swim", "zebra")]
+    ours, theirs = scores[:, ids], again[:, [new.index(old[i]) for i in ids]]
+    torch.testing.assert_close(ours - ours[:, :1], theirs - theirs[:, :1], rtol=0, atol=1e-5)  # whatever the other words get
+    before = [parameter.detach().clone() for parameter in second.parameters()]
+    _train(second)
+    assert sum(not torch.equal(a, b) for a, b in zip(before, second.parameters())) >= 0.8 * len(before)
+
+
+def _train(model):
+    optimizer = torch.optim.SGD(model.train().parameters(), lr=0.1)
+    tokens, targets = torch.tensor([[2, 4, 5], [2, 6, 7]]), torch.tensor([[4, 5, 6], [6, 7, 8]])
+    F.cross_entropy(model(tokens)[0].flatten(0, 1), targets.flatten()).backward()
+    optimizer.step()
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_output_dropout_is_one_mask_before_every_head(stock_model, head):
+    model = stock_model("lstm_lm", head, WORDS, output_dropout=0.5).train()
+    layer = model.decoder.fc_out
+    layer.deferred = True
+    torch.nn.init.eye_(layer.context.weight)
+    dropped = layer(torch.ones(3, 4, 6))
+    assert set(dropped.flatten().tolist()) == {0.0, 2.0} and bool((dropped == dropped[:1, :1]).all())
+    assert bool((layer.eval()(torch.ones(3, 4, 6)) != 0).sum() == 3 * 4 * 6)
