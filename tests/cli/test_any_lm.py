@@ -31,9 +31,9 @@ def test_a_stock_language_model_with_an_open_vocabulary(commands, corpus, tmp_pa
     options = ["--path", model, "--sample-break-mode", "eos", "--beam", "2", "--max-len-b", "8", "--num-workers", "0"]
     output = commands.ok("fairseq-generate", tmp_path / "line", *PLUGIN, *options, "--batch-size", "2")
     assert [re.search(rf"^H-{i}\t\S+\t(.*)", output, re.M)[1].startswith(s) for i, s in enumerate(LINES)] == [True] * 3
-    output = commands.fails("fairseq-generate", tmp_path / "line", *PLUGIN, *options, "--tokens-per-sample", "3")
-    assert any("give --tokens-per-sample, above the longest line's" in text for text in output.splitlines()[-3:])
     if name == "lstm_lm":
+        output = commands.fails("fairseq-generate", tmp_path / "line", *PLUGIN, *options, "--tokens-per-sample", "3")
+        assert any("give --tokens-per-sample, above the longest line's" in text for text in output.splitlines()[-3:])
         read = ["--path", model, "--beam", "2", "--max-len-b", "8", "--input", line]
         output = commands.ok("fairseq-interactive", tmp_path / "line", *PLUGIN, *read)
         assert len(re.findall(r"^H-[012]\t\S+\t(?:the zebra|a cat|the hound)", output, re.M)) == 3
