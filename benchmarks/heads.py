@@ -71,12 +71,12 @@ def main() -> None:
     tied = saved["heads"].get("tied", {}).get("tokens_per_second", float("nan"))
     print(f"{saved['machine']}; tokens/s: median (slowest to fastest interval)")
     print(
-        f"{'head':<22}{'parameters':>12}{'tokens/s':>22}{'x tied':>8}{'peak GiB':>10}{f'valid ppl, {args.updates} updates':>26}"
+        f"{'head':<22}{'parameters':>12}{'tokens/s':>24}{'x tied':>8}{'peak GiB':>10}{f'valid ppl, {args.updates} updates':>26}"
     )
     for head in args.heads:
         r = saved["heads"][head]
         speed = f"{r['tokens_per_second']:,.0f} ({r['slowest']:,.0f} to {r['fastest']:,.0f})"
-        line = f"{head:<22}{r['parameters']:>12,}{speed:>22}{r['tokens_per_second'] / tied:>8.2f}"
+        line = f"{head:<22}{r['parameters']:>12,}{speed:>24}{r['tokens_per_second'] / tied:>8.2f}"
         print(f"{line}{r['peak_gib']:>10.1f}{r['perplexity']:>24,.1f}")
 
 
