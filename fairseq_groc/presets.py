@@ -5,7 +5,7 @@ Data alone: architectures, YAML and the table in docs/presets.md are made from i
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 
 class Preset(NamedTuple):
@@ -37,33 +37,30 @@ def _groc(data: str, head: str, dropout: float, depth: int = 0, activation: str 
     return {**_SETS[data], **network, **options}
 
 
-def _baselines(data: str, depth: int, rows: Mapping[str, Tuple[float, float, float]]) -> Dict[str, Preset]:
-    """Return the rows of Table 2 but GroC's; each is (r of Table 8, parameters, test perplexity)."""
+# r of Table 8, millions of parameters, test perplexity: Penn Treebank, WikiText-2
+_TABLE_2: Dict[str, Tuple[Tuple[float, float, float], Tuple[float, float, float]]] = {
+    "lookup": ((0.1, 13, 90.8), (0.2, 23, 108.3)),
+    "convolutional": ((0.1, 13, 101.6), (0.1, 23, 116.6)),
+    "tied": ((0.0, 10, 86.2), (0.0, 15, 97.3)),
+    "bilinear": ((0.5, 10, 83.7), (0.4, 15, 95.9)),
+    "deep_residual": ((0.5, 10, 80.5), (0.6, 15, 94.7)),
+    "adaptive": ((0.3, 8, 79.3), (0.2, 9, 90.7)),
+}
+
+
+def _baselines(data: str, column: int, depth: int) -> Dict[str, Preset]:
+    """Return the rows of Table 2 but GroC's; *depth* is deep residual's."""
     presets = {}
-    for head, (rate, parameters, test) in rows.items():
+    for head, columns in _TABLE_2.items():
+        rate, parameters, test = columns[column]
         network = (depth, "selu") if head == "deep_residual" else ()
         source = f"GroC, Tables 2 and 8: {head.replace('_', ' ')}"
         presets[f"groc_lstm_lm_{data}_{head}"] = Preset(_groc(data, head, rate, *network), source, parameters, test)
     return presets
 
 
-_TABLE_2_PTB = {
-    "lookup": (0.1, 13, 90.8),
-    "convolutional": (0.1, 13, 101.6),
-    "tied": (0.0, 10, 86.2),
-    "bilinear": (0.5, 10, 83.7),
-    "deep_residual": (0.5, 10, 80.5),
-    "adaptive": (0.3, 8, 79.3),
-}
-_TABLE_2_WIKITEXT2 = {
-    "lookup": (0.2, 23, 108.3),
-    "convolutional": (0.1, 23, 116.6),
-    "tied": (0.0, 15, 97.3),
-    "bilinear": (0.4, 15, 95.9),
-    "deep_residual": (0.6, 15, 94.7),
-    "adaptive": (0.2, 9, 90.7),
-}
-_ABLATIONS: Dict[str, Dict[str, Any]] = {
+_TABLE_3: Dict[str, Dict[str, Any]] = {
+    "": {},
     "no_relations": {"lexicon_parts": "definitions"},
     "no_definitions": {"lexicon_parts": "relations"},
     "surface": {"lexicon_parts": "none"},
@@ -74,8 +71,7 @@ def _table_3(data: str, suffix: str, best: bool, rows) -> Dict[str, Preset]:
     """Return the four rows of one half of Table 3; each is (test perplexity, r, k, activation)."""
     tuned = "Tables 3 and 8" if best else "Table 3, r of Table 8"
     presets: Dict[str, Preset] = {}
-    ablations: Dict[str, Dict[str, Any]] = {"": {}, **_ABLATIONS}
-    for (ablation, options), (test, *network) in zip(ablations.items(), rows):
+    for (ablation, options), (test, *network) in zip(_TABLE_3.items(), rows):
         name = f"groc_lstm_lm_{data}{suffix}" + (f"_{ablation}" if ablation else "")
         what = f"GroC{' + out' if network[1] else ''}{', ' + ablation.replace('_', ' ') if ablation else ''}"
         parameters = 9 if best and not ablation else None  # Table 2's
@@ -128,8 +124,8 @@ PRESETS: Dict[str, Preset] = {
         False,
         [(84.1, 0.2, 0, "relu"), (88.0, 0.3, 0, "selu"), (83.1, 0.3, 0, "relu"), (89.5, 0.3, 0, "selu")],
     ),
-    **_baselines("ptb", 4, _TABLE_2_PTB),
-    **_baselines("wikitext2", 1, _TABLE_2_WIKITEXT2),
+    **_baselines("ptb", 0, 4),
+    **_baselines("wikitext2", 1, 1),
     **_drill("lookup", "full softmax", 43.8, 66.8, "lookup"),
     **_drill("tied", "weight tying", 24.2, 57.3, "tied"),
     **_drill("bilinear", "bilinear mapping", 24.3, 58.5, "bilinear"),

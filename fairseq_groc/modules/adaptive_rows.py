@@ -27,6 +27,8 @@ class AdaptiveRows(nn.Module):
         OptionError: cut-offs that are not increasing numbers; in loading, other bins than the checkpoint's on several workers.
     """
 
+    _place: Tensor  # (V): of each word's row when the bins follow each other
+
     def __init__(self, words: Sequence[str], dim: int, cutoffs: Sequence[int], factor: int):
         super().__init__()
         if not cutoffs or list(cutoffs) != sorted(set(cutoffs)) or cutoffs[0] < 1 or factor < 1:
@@ -36,7 +38,7 @@ class AdaptiveRows(nn.Module):
         bounds = [0, *cutoffs, max(len(words), cutoffs[-1])]
         self.bins = nn.ModuleList(WordRows(self.words[a:b], width) for a, b, width in zip(bounds, bounds[1:], widths))
         self.projections = nn.ModuleList(nn.Linear(width, dim, bias=False) for width in widths)
-        self._place = self._places()
+        self.register_buffer("_place", self._places(), persistent=False)
 
     def _places(self) -> Tensor:
         """Return where each word's row is when the bins follow each other, (V)."""
@@ -49,7 +51,7 @@ class AdaptiveRows(nn.Module):
     def forward(self, vocabulary=None) -> Tensor:
         """Return the embeddings of all words, (V, d)."""
         rows = torch.cat([project(table.weight) for table, project in zip(self._tables(), self.projections)])
-        return rows[self._place.to(rows.device)]
+        return rows[self._place]
 
     def upgrade_state_dict_named(self, state_dict, name: str) -> None:
         """Put every word into the bin that it has in *state_dict* (fairseq calls it before loading)."""
@@ -69,4 +71,4 @@ class AdaptiveRows(nn.Module):
                 moved = WordRows(words, table.weight.size(1)).to(table.weight)
                 moved.draw_new = table.draw_new
                 self.bins[i] = moved
-        self._place = self._places()
+        self._place = self._places().to(self._place.device)
