@@ -71,16 +71,17 @@ def synchronise() -> None:
         torch.cuda.synchronize()
 
 
+def seconds_of(function, *arguments) -> float:
+    synchronise()
+    begin = time.perf_counter()
+    function(*arguments)
+    synchronise()
+    return time.perf_counter() - begin
+
+
 def timed(function, repeats: int):
     """Return the seconds of each call."""
-    seconds = []
-    for number in range(repeats):
-        synchronise()
-        begin = time.perf_counter()
-        function(number)
-        synchronise()
-        seconds.append(time.perf_counter() - begin)
-    return seconds
+    return [seconds_of(function, number) for number in range(repeats)]
 
 
 def training(run: str, size: int, args, shape: dict) -> dict:

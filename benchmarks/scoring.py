@@ -8,23 +8,13 @@ made-up vocabularies, as that of scaling.py does.
 
 import argparse
 import json
-import statistics
-import time
 from pathlib import Path
 
 import torch
 from common import keep_memory, machine
-from scaling import BLOCK, SHAPES, STREAMS, Model, synchronise
+from scaling import BLOCK, SHAPES, STREAMS, Model, seconds_of, summary
 
 HEADS = ["tied", "lookup", "full"]
-
-
-def seconds_of(function, *arguments) -> float:
-    synchronise()
-    begin = time.perf_counter()
-    function(*arguments)
-    synchronise()
-    return time.perf_counter() - begin
 
 
 @torch.no_grad()
@@ -40,8 +30,7 @@ def measured(size: int, args) -> dict:
             for head, model in models.items():
                 times[head].append(seconds_of(model, tokens, tokens, None))
         for head in HEADS:
-            ms = [1000 * s for s in times[head][2:]]
-            result[f"{head} {streams}x{BLOCK}"] = {"ms": statistics.median(ms), "min": min(ms), "max": max(ms)}
+            result[f"{head} {streams}x{BLOCK}"] = summary(times[head][2:])
     return result
 
 
