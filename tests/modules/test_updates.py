@@ -47,6 +47,23 @@ def test_chunks_of_forms_equal_all_at_once(embedding, vocabulary, dtype, toleran
             assert (a - b).abs().max() <= tolerance * b.abs().max()
 
 
+@pytest.mark.parametrize("sampled", [False, True])
+def test_autocast_takes_either_path(embedding, vocabulary, sampled):
+    embedding.float()
+    updates = SampledUpdates(0.5, 10, seed=1)
+    embed = (
+        (lambda: updates.embed(embedding, vocabulary, Step(0, torch.tensor([4, 2]))))
+        if sampled
+        else lambda: embedding(vocabulary)
+    )
+    expected = embedding(vocabulary)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rows = embed()
+    rows.float().sum().backward()
+    assert (rows.float() - expected).norm() <= 2e-2 * expected.norm()
+    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in embedding.parameters())
+
+
 def test_chunks_bound_sampled_updates_too(embedding, vocabulary):
     some = vocabulary.subset(torch.arange(0, vocabulary.num_forms, 2))
     whole, sizes = embedding.surface.features(some), []
