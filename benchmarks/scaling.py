@@ -7,7 +7,7 @@ bfloat16; and floor: the bare matrix products of a full step, forward and backwa
 Time is that of a training step (forward, backward, clipping, Adam) at the
 paper's Penn Treebank shape, relative to tied at the same V in the same run; every run is a process of its own, so its
 peak memory is its own. The text is random: only speed is measured. Needs WordNet once, for the words; with DIR carried
-along it needs nothing. Runs that are done are not repeated.
+along it needs nothing. Runs that are done are not repeated; a sparse run's mean needs enough steps to meet full ones.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Dict, List
 
 import torch
 from common import keep_memory, machine
@@ -110,8 +111,7 @@ def training(run: str, size: int, args, shape: dict) -> dict:
                 parameter.grad = None
         optimizer.step()
 
-    seconds = timed(step, args.steps + 2)[2:]
-    result = summary(seconds)
+    result = {"seconds": timed(step, args.steps + 2)[2:]}
     if run in HEADS or run == "full":
         result["scoring_tokens_per_second"] = scoring(model.eval(), size, device)
     return {**result, "parameters": sum(p.numel() for p in model.parameters()), "peak_gib": peak()}
@@ -144,7 +144,7 @@ def floor(size: int, folder: Path, shape: dict, steps: int) -> dict:
                 torch.mm(c, b.t())
                 torch.mm(a.t(), c)
 
-    return {**summary(timed(step, steps + 1)[1:]), "peak_gib": peak()}
+    return {"seconds": timed(step, steps + 1)[1:], "peak_gib": peak()}
 
 
 def shapes_of_products(vocabulary, dim: int, hidden: int, depth: int):
@@ -158,8 +158,11 @@ def shapes_of_products(vocabulary, dim: int, hidden: int, depth: int):
     return convolutions + encoder + head + lstm + [(tokens, dim, words, 1)]
 
 
-def summary(seconds) -> dict:
-    return {"ms": 1000 * statistics.median(seconds), "min": 1000 * min(seconds), "max": 1000 * max(seconds)}
+def summary(rounds: List[dict]) -> dict:
+    """Return what the steps of all rounds say together."""
+    ms = [1000 * s for r in rounds for s in r["seconds"]]
+    spread = {"ms": statistics.median(ms), "mean": statistics.mean(ms), "min": min(ms), "max": max(ms), "steps": len(ms)}
+    return {**rounds[0], **spread, "peak_gib": max(r["peak_gib"] for r in rounds), "seconds": [r["seconds"] for r in rounds]}
 
 
 def peak() -> float:
@@ -189,7 +192,8 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 33_000, 80_000, 200_000])
     parser.add_argument("--runs", nargs="+", default=RUNS)
     parser.add_argument("--shape", choices=SHAPES, default="ptb")
-    parser.add_argument("--steps", type=int, default=7)
+    parser.add_argument("--steps", type=int, default=7, help="timed in each round, after two")
+    parser.add_argument("--rounds", type=int, default=3, help="the runs of one size take turns")
     parser.add_argument("--encoding-chunk", type=int, default=DEFAULT_CHUNK, help="forms encoded at a time")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -200,32 +204,40 @@ def main() -> None:
     results = args.out / f"scaling-{args.shape}.json"
     saved = json.loads(results.read_text()) if results.exists() else {"machine": machine(), "runs": {}}
     for size in args.sizes:
-        for run in args.runs:
-            key = key_of(args, run, size)
-            if key not in saved["runs"]:
-                print(f"{run} at V = {size:,}", file=sys.stderr, flush=True)
-                saved["runs"][key] = measured(args, run, size)
-                results.write_text(json.dumps(saved, indent=1) + "\n")
+        missing = [run for run in args.runs if key_of(args, run, size) not in saved["runs"]]
+        rounds = [turn(args, missing, size, number) for number in range(args.rounds)]
+        saved["runs"].update({key_of(args, run, size): summary([r[run] for r in rounds]) for run in missing})
+        results.write_text(json.dumps(saved, indent=1) + "\n")
     print(table(saved, args))
     draw(saved, args, results.with_suffix(".png"))
 
 
+def turn(args, runs: List[str], size: int, number: int) -> Dict[str, dict]:
+    """Measure every run once."""
+    measures = {}
+    for run in runs:
+        print(f"{run} at V = {size:,}, round {number + 1} of {args.rounds}", file=sys.stderr, flush=True)
+        measures[run] = measured(args, run, size)
+    return measures
+
+
 def key_of(args, run: str, size: int) -> str:
     chunk = f" chunk {args.encoding_chunk}" if args.encoding_chunk != DEFAULT_CHUNK else ""
-    return f"{run} {size}{chunk}"
+    return f"{run} {size}{chunk} {args.rounds}x{args.steps}"
 
 
 def table(saved: dict, args) -> str:
-    lines = [f"{args.shape} shape, {saved['machine']}; ms of a step: median, min, max"]
-    header = f"{'V':>8} {'run':<17}{'ms':>8}{'min':>8}{'max':>8}{'x tied':>8}{'x floor':>9}{'peak GiB':>10}"
+    lines = [f"{args.shape} shape, {saved['machine']}; ms of a step: median, mean, min, max"]
+    header = f"{'V':>8} {'run':<17}{'ms':>8}{'mean':>8}{'min':>8}{'max':>8}{'x tied':>8}{'x floor':>9}{'peak GiB':>10}"
     lines.append(header + f"{'scored tokens/s':>17}")
     for size in args.sizes:
         runs = {run: saved["runs"][key_of(args, run, size)] for run in args.runs}
         for run, r in runs.items():
             relative = [r["ms"] / runs[other]["ms"] if other in runs else float("nan") for other in ("tied", "floor")]
             speed = f"{r['scoring_tokens_per_second']:,.0f}" if "scoring_tokens_per_second" in r else ""
-            numbers = f"{r['ms']:>8,.0f}{r['min']:>8,.0f}{r['max']:>8,.0f}{relative[0]:>8.2f}{relative[1]:>9.2f}"
-            lines.append(f"{size:>8,} {run:<17}{numbers}{r['peak_gib']:>10.1f}{speed:>17}")
+            numbers = "".join(f"{r[key]:>8,.0f}" for key in ("ms", "mean", "min", "max"))
+            numbers += f"{relative[0]:>8.2f}{relative[1]:>9.2f}{r['peak_gib']:>10.1f}"
+            lines.append(f"{size:>8,} {run:<17}{numbers}{speed:>17}")
     return "\n".join(lines)
 
 

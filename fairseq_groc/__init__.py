@@ -5,7 +5,7 @@ Registered with fairseq on import (``--user-dir fairseq_groc``):
 - task ``wordnet_lexicon``
 - task ``translation_output_head``
 - architecture ``groc_lstm_lm`` and the papers' models by name (docs/presets.md)
-- criterion ``chunked_cross_entropy``
+- criteria ``chunked_cross_entropy`` and ``cache_interpolated_cross_entropy``
 - learning-rate schedule ``resumable_reduce_lr_on_plateau``
 """
 
@@ -30,7 +30,7 @@ os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 # fairseq's checkpoints hold one class beside plain types; torch >= 2.6 loads them safely once it is named
 torch.serialization.add_safe_globals([argparse.Namespace])
 
-from fairseq_groc.criterions import chunked_cross_entropy  # noqa: E402, F401
+from fairseq_groc.criterions import cache_interpolated_cross_entropy, chunked_cross_entropy  # noqa: E402, F401
 from fairseq_groc.models import groc_lstm_lm  # noqa: E402, F401
 from fairseq_groc.optim import resumable_plateau  # noqa: E402, F401
 from fairseq_groc.tasks import translation_output_head, wordnet_lexicon  # noqa: E402, F401

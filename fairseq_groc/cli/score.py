@@ -3,8 +3,9 @@
 import logging
 import math
 import sys
+from dataclasses import fields
 from pathlib import Path
-from typing import Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 import torch
 
@@ -12,6 +13,8 @@ from fairseq_groc.cli.prepare import read_lines
 from fairseq_groc.data.streams import Block
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.modules.probabilities import LOG_ZERO
+from fairseq_groc.options import flag
+from fairseq_groc.tasks.config import AdapterConfig
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +25,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--data", required=True, help="data folder with the vocabulary to score with")
     parser.add_argument("--field", type=int, help="the text is this field of each line, from 1 (an n-best list, say)")
     parser.add_argument("--running", action="store_true", help="one running text: do not begin anew at each line")
-    parser.add_argument("--uniform-weight", type=float, default=0.0, help="as in the task")
+    add_adapter_arguments(parser)
     parser.add_argument("--tokens-per-sample", type=int, default=512, help="tokens at a time")
 
 
@@ -31,7 +34,7 @@ def run(args) -> None:
         raise OptionError(f"--field {args.field}: fields count from 1")
     lines = list(read_lines(Path(args.text), lambda line, number: _field(line, args.field, number, args.text)))
     texts = [_field(line, args.field, i, args.text) for i, line in enumerate(lines, start=1)]
-    hub = load(args.path, args.data, uniform_weight=args.uniform_weight)
+    hub = load(args.path, args.data, **adapter_options(args))
     _report_unknown(texts, hub.task.dictionary, args.data)
     impossible = 0
     for line, (score, tokens) in zip(lines, score_lines(hub, texts, args.running, args.tokens_per_sample)):
@@ -43,6 +46,19 @@ def run(args) -> None:
             f"{impossible:,} of {len(lines):,} lines have words that the model has no row for, and probability 0. "
             "Give --uniform-weight W to mix in the uniform distribution."
         )
+
+
+def add_adapter_arguments(parser) -> None:
+    """Add the task's options of adapters."""
+    group = parser.add_argument_group("adapters, as in the task")
+    for option in fields(AdapterConfig):
+        if option.name != "_name":
+            group.add_argument(flag(option.name), type=option.type, default=option.default, help=option.metadata["help"])
+
+
+def adapter_options(args) -> Dict[str, Any]:
+    """Return the options of adapters that were given or have a default."""
+    return {option.name: getattr(args, option.name) for option in fields(AdapterConfig) if option.name != "_name"}
 
 
 def _report_unknown(texts: List[str], dictionary, data: str) -> None:
@@ -90,7 +106,6 @@ def score_lines(hub, texts: List[str], running: bool = False, block: int = 512) 
         running: carry the state from line to line; otherwise every line begins from the zero state
     """
     model, dictionary = hub.models[0], hub.task.dictionary
-    carries = hasattr(model.decoder, "carried")
     block = min(block, int(model.decoder.max_positions()))
     previous, begin = dictionary.eos(), 0
     for number, text in enumerate(texts):
@@ -101,7 +116,7 @@ def score_lines(hub, texts: List[str], running: bool = False, block: int = 512) 
         for target in tokens.split(block):
             source = torch.cat([target.new_tensor([previous]), target[:-1]]).unsqueeze(0)  # (1, T)
             place = Block("scored", 0 if running else number, 0, begin, begin + len(target))
-            output = model(source, block=place) if carries else model(source)
+            output = model(source, block=place)
             lprobs = model.get_normalized_probs(output, log_probs=True)[0]  # (T, V)
             total += lprobs.gather(1, target.unsqueeze(1)).double().sum().item()
             previous, begin = int(target[-1]), place.end

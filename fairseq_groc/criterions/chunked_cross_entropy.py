@@ -1,9 +1,11 @@
 """``chunked_cross_entropy``: fairseq's ``cross_entropy`` with memory flat in the vocabulary."""
 
 from dataclasses import dataclass, field
+from typing import Tuple
 
 from fairseq.criterions import register_criterion
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion, CrossEntropyCriterionConfig
+from torch import Tensor
 
 from fairseq_groc.errors import OptionError
 from fairseq_groc.models.word_decoder import WordDecoder
@@ -33,16 +35,23 @@ class ChunkedCrossEntropyCriterion(CrossEntropyCriterion):
 
     def forward(self, model, sample, reduce=True):
         """Return the loss (base e), the sample size and what to log, as ``cross_entropy`` does."""
+        losses, _ = self.losses(model, sample)
+        return self.reduced(losses, sample, reduce)
+
+    def losses(self, model, sample) -> Tuple[Tensor, Tensor]:
+        """Return -log p of every target, of the adapted model and of the model alone, (B T); 0 for padding."""
         decoder = getattr(model, "decoder", model)  # fairseq's wrappers of several workers pass it on
         if not isinstance(decoder, WordDecoder):
-            raise OptionError(f"--criterion chunked_cross_entropy needs --task wordnet_lexicon, not a {type(decoder).__name__}")
+            name = self.__class__.__name__
+            raise OptionError(f"the criterion {name} needs --task wordnet_lexicon, not a {type(decoder).__name__}")
         target = model.get_targets(sample, None)
-        size = target.size(0) if self.sentence_avg else sample["ntokens"]
-        h, outputs, bias = decoder.without_scores(model, sample["net_input"])
-        losses = decoder.words.head.losses(
-            h.flatten(0, 1), outputs, bias, target.flatten(), self.padding_idx, self.vocabulary_chunk
-        )
-        losses = decoder.adapted_losses(losses, target.flatten()).masked_fill(target.flatten() == self.padding_idx, 0)
+        adapted, own = decoder.losses(*decoder.without_scores(model, sample["net_input"]), target, self.vocabulary_chunk)
+        return adapted.flatten(), own.flatten()
+
+    def reduced(self, losses: Tensor, sample, reduce: bool):
+        """Return loss, sample size and what to log."""
+        sentences = sample["target"].size(0)
+        size = sentences if self.sentence_avg else sample["ntokens"]
         loss = losses.sum() if reduce else losses
-        log = {"loss": loss.detach(), "ntokens": sample["ntokens"], "nsentences": target.size(0), "sample_size": size}
+        log = {"loss": loss.detach(), "ntokens": sample["ntokens"], "nsentences": sentences, "sample_size": size}
         return loss, size, log

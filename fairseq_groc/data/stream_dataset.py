@@ -38,7 +38,7 @@ class StreamDataset(FairseqDataset):
         name: of the split, for messages and carried states
         dictionary: of the data
         independent_lines: every line is a stream of its own
-        carries_state: whether the model carries states (then batches say which block they are)
+        carries_state: whether the model carries states (then the order of blocks in training is theirs)
     """
 
     def __init__(self, lines, name: str, dictionary: Dictionary, independent_lines: bool, carries_state: bool):
@@ -105,9 +105,7 @@ class StreamDataset(FairseqDataset):
             self._check(text)
             target[row, : end - begin] = text[-(end - begin) :]
             source[row, : end - begin] = text[:-1] if begin > stream else torch.cat([text.new_tensor([eos]), text[:-1]])
-        net_input: dict = {"src_tokens": source, "src_lengths": target.ne(pad).sum(1)}
-        if self.carries_state:
-            net_input["block"] = plan.block
+        net_input: dict = {"src_tokens": source, "src_lengths": target.ne(pad).sum(1), "block": plan.block}
         return {
             "id": torch.tensor(self._ids(plan)),
             "nsentences": len(plan.rows),

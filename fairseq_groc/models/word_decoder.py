@@ -7,10 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_groc.data.streams import Block
 from fairseq_groc.errors import OptionError
+from fairseq_groc.modules.adapters import Adapter, Memory, View
 from fairseq_groc.modules.build import build_embedding, build_head
 from fairseq_groc.modules.compositional import SurfaceEncoder
-from fairseq_groc.modules.probabilities import LOG_ZERO, predictable_words, uniform_mixture, uniform_mixture_at
+from fairseq_groc.modules.probabilities import LOG_ZERO, predictable_words
 from fairseq_groc.modules.rows import WordRows
 from fairseq_groc.modules.softmax_layer import WordMatrices
 from fairseq_groc.modules.vocabulary import Vocabulary
@@ -86,43 +88,109 @@ class WordDecoder:
     words: WordMatrices
     settings: Dict[str, Any]
     output_layer_name: str
-    uniform_weight = 0.0
+    adapter: Optional[Adapter] = None
     lexicon: Optional[str] = None  # fingerprint of the lexicon that the vocabulary's tables come from
     any_lexicon = False
+    _memory: Tuple[Any, Optional[Memory]] = (None, None)  # of the streams that were read last, and where they are
 
-    def without_scores(self, model, net_input) -> Tuple[Tensor, Tensor, Tensor]:
-        """Run the model, which may be wrapped, and return h (B, T, d), and E_out and b, in place of the scores."""
+    def forward(self, prev_output_tokens, *args, block: Optional[Block] = None, **kwargs):
+        """Run the decoder; in evaluation with an adapter the second value also has its ``view`` of the block.
+
+        Args:
+            prev_output_tokens: (B, T)
+            block: which piece of a running text this is; None: every row begins its text, or goes on in generation
+        """
+        if hasattr(self, "carried"):
+            kwargs["block"] = block
+        scores, extra = super().forward(prev_output_tokens, *args, **kwargs)  # type: ignore[misc]
+        if self.training or self.adapter is None:  # type: ignore[attr-defined]
+            return scores, extra
+        h = getattr(self, self.output_layer_name).features
+        view = self._memory_for(block, kwargs.get("incremental_state")).see(
+            h,
+            prev_output_tokens[:, -h.size(1) :],
+            self.dictionary.pad(),  # type: ignore[attr-defined]
+        )
+        return scores, {**(extra if isinstance(extra, dict) else {"attn": extra}), "view": view}
+
+    def _memory_for(self, block: Optional[Block], incremental_state) -> Memory:
+        """Return what the streams have said before a block, or the hypotheses before a step of generation."""
+        assert self.adapter is not None
+        if incremental_state is not None:
+            return incremental_state.setdefault("adapter", Memory(self.adapter))
+        if block is None:
+            return Memory(self.adapter)
+        place, memory = self._memory
+        if block.begin == 0 or memory is None or place != (block.text, block.epoch, block.group, block.begin):
+            if block.begin > 0:
+                logger.warning(f"nothing is remembered of '{block.text}' before token {block.begin} of its streams")
+            memory = Memory(self.adapter)
+        self._memory = (block.text, block.epoch, block.group, block.end), memory
+        return memory
+
+    def reorder_incremental_state(self, incremental_state, new_order: Tensor) -> None:
+        super().reorder_incremental_state(incremental_state, new_order)  # type: ignore[misc]
+        if "adapter" in incremental_state:
+            incremental_state["adapter"].reorder(new_order)
+
+    def without_scores(self, model, net_input) -> Tuple[Tensor, Dict[str, Any], Tuple[Tensor, Tensor]]:
+        """Run the model, which may be wrapped; return h (B, T, d) in place of the scores, what else it returns, E_out and b."""
         layer: OutputLayer = getattr(self, self.output_layer_name)
         layer.deferred = True
         try:
-            h = model(**net_input)[0]
+            h, extra = model(**net_input)[:2]
         finally:
             layer.deferred = False
         _, outputs, bias = self.words.end()
-        return h, outputs, bias
+        return h, extra, (outputs, bias)
 
     def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
         """Return the (log-)probabilities of the adapted model, (..., V); an impossible word has LOG_ZERO."""
         lprobs = F.log_softmax(net_output[0].float(), dim=-1)
         if not self.training:  # type: ignore[attr-defined]
-            if self.uniform_weight > 0:
-                lprobs = uniform_mixture(lprobs, self.uniform_weight, self._real_words(lprobs.device))
-            lprobs = lprobs.clamp(min=LOG_ZERO)
+            view = self._view(net_output[1])
+            lprobs = (lprobs if view is None else view.adapt(lprobs)).clamp_(min=LOG_ZERO)
         return lprobs if log_probs else lprobs.exp()
 
-    def adapted_losses(self, losses: Tensor, targets: Tensor) -> Tensor:
-        """Return -log p of the adapted model from that of the model, (N), for a loss that never sees the other words."""
-        if self.training:  # type: ignore[attr-defined]
-            return losses
-        if self.uniform_weight > 0:
-            words = self._real_words(losses.device)
-            losses = uniform_mixture_at(losses, self.uniform_weight, words, targets)
-        return losses.clamp(max=-LOG_ZERO)
+    @staticmethod
+    def _view(extra) -> Optional[View]:
+        return extra.get("view") if isinstance(extra, dict) else None
 
-    def _real_words(self, device) -> Tensor:
+    def losses(self, h: Tensor, extra, matrices: Tuple[Tensor, Tensor], targets: Tensor, chunk: int) -> Tuple[Tensor, Tensor]:
+        """Return -log p(target) of the adapted model and of the model alone, (B, T), never holding all scores; 0 for padding.
+
+        Args:
+            h, extra, matrices: from ``without_scores``
+            targets: (B, T)
+            chunk: words whose scores are held at a time
+        """
+        head, pad = self.words.head, self.dictionary.pad()  # type: ignore[attr-defined]
+        outputs, bias = matrices
+        own = head.losses(h.flatten(0, 1), outputs, bias, targets.flatten(), pad, chunk).view(targets.shape)
+        if self.training:  # type: ignore[attr-defined]
+            return own, own
+        view, adapted = self._view(extra), own
+        if view is not None:
+            adapted = -view.adapt_at(-self._discounted(own, h, outputs, bias, targets, chunk), targets)
+        padding = targets == pad
+        return adapted.clamp(max=-LOG_ZERO).masked_fill(padding, 0), own.clamp(max=-LOG_ZERO).masked_fill(padding, 0)
+
+    def _discounted(self, own: Tensor, h: Tensor, outputs: Tensor, bias: Tensor, targets: Tensor, chunk: int) -> Tensor:
+        """Return -log p(target), (B, T), with the probability of new words discounted and all of them normalised."""
+        shift = self.adapter.discount(h.device) if self.adapter is not None else None
+        if shift is None:
+            return own
+        head, pad = self.words.head, self.dictionary.pad()  # type: ignore[attr-defined]
+        if head.plain_softmax:  # a factor on a probability is a term of the bias
+            return head.losses(h.flatten(0, 1), outputs, bias + shift, targets.flatten(), pad, chunk).view(targets.shape)
+        lprobs = torch.log_softmax(head.log_scores(h, outputs, bias).float(), -1)
+        return own - shift[targets] + (lprobs + shift).logsumexp(-1)
+
+    def real_words(self) -> Tensor:
+        """Return the mask (V) of real words: no special symbols, no fillers."""
         words = ~self.words.impossible
         words[: self.dictionary.nspecial] = False  # type: ignore[attr-defined]
-        return words.to(device)
+        return words
 
     def get_extra_state(self) -> dict:
         return {"version": OPTIONS_VERSION, "settings": self.settings, "lexicon": self.lexicon}

@@ -50,9 +50,11 @@ class OutputLayer(nn.Module):
         self.context: Optional[nn.Linear] = nn.Linear(width, dim, bias=False) if width != dim else None
         self.dropout = VariationalDropout(dropout, shared=(0, 1))
         self.deferred = False  # whether to return h, for a loss that never holds all scores
+        self.features: Optional[Tensor] = None  # h of the last forward pass in evaluation, for adapters
 
     def forward(self, h: Tensor) -> Tensor:
         h = self.dropout(h if self.context is None else self.context(h))
+        self.features = None if self.training else h
         if self.deferred:
             return h
         _, outputs, bias = self._words[0].end()

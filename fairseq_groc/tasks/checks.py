@@ -1,5 +1,6 @@
 """What the options of ``wordnet_lexicon`` may be: each check raises OptionError."""
 
+import math
 import os
 
 import torch
@@ -30,13 +31,18 @@ def check_updates(cfg) -> None:
 
 def check_use(cfg) -> None:
     """Refuse numbers out of range."""
-    for name, least in (("refresh_interval", 1), ("encoding_chunk", 1), ("seed", 0)):
+    for name, least in (("refresh_interval", 1), ("encoding_chunk", 1), ("cache_size", 1), ("seed", 0)):
         if getattr(cfg, name) is not None and getattr(cfg, name) < least:
             raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected {least} or more")
     if cfg.add_bos_token:
         raise OptionError("--add-bos-token: every text begins with </s> here. Leave it out.")
-    if not 0 <= cfg.uniform_weight < 1:
-        raise OptionError(f"--uniform-weight {cfg.uniform_weight}: expected a number from 0 to below 1")
+    for name in ("uniform_weight", "unigram_weight", "local_weight"):
+        if not 0 <= getattr(cfg, name) < 1:
+            raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected a number from 0 to below 1")
+    if not cfg.new_word_discount > 0:
+        raise OptionError(f"--new-word-discount {cfg.new_word_discount}: expected a number above 0")
+    if not math.isfinite(cfg.cache_theta):
+        raise OptionError(f"--cache-theta {cfg.cache_theta}: expected a number")
 
 
 def check_training(cfg) -> None:

@@ -2,88 +2,35 @@
 
 import logging
 import os
-from dataclasses import dataclass, field
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 import torch
 from fairseq import utils
 from fairseq.data import Dictionary, iterators
-from fairseq.dataclass import ChoiceEnum
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import FairseqTask, register_task
-from omegaconf import II
 
-from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary
+from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary, trained_words
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.lexicon.tables import load_tables
 from fairseq_groc.models.word_decoder import attach_head
+from fairseq_groc.modules.adapters import Adapter, AdapterSettings
 from fairseq_groc.modules.build import needs_lexicon, needs_spellings, ngram_widths
-from fairseq_groc.modules.compositional import DEFAULT_CHUNK, CompositionalEmbedding, SurfaceEncoder
+from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
+from fairseq_groc.modules.probabilities import predictable_words
 from fairseq_groc.modules.rows import WordRows
 from fairseq_groc.modules.softmax_layer import WordMatrices
 from fairseq_groc.modules.updates import SampledUpdates
 from fairseq_groc.modules.vocabulary import Vocabulary
-from fairseq_groc.options import HeadConfig, head_settings
+from fairseq_groc.options import head_settings
 from fairseq_groc.tasks.checks import check_machine, check_training, check_updates, check_use
+from fairseq_groc.tasks.config import DEFAULT_BLOCK, WordnetLexiconConfig
 from fairseq_groc.tasks.workers import early_stop, early_stop_function, gather, rank_and_world
 
 logger = logging.getLogger(__name__)
-DEFAULT_BLOCK = 35  # GroC, appendix B.1
-
-
-@dataclass
-class WordnetLexiconConfig(HeadConfig):
-    """Options of the task; word embedding and head are inherited."""
-
-    data: Optional[str] = field(default=None, metadata={"help": "folder of binarised data and lexicon tables"})
-    tokens_per_sample: int = field(
-        default=0, metadata={"help": f"block length; 0: the checkpoint's in evaluation, {DEFAULT_BLOCK} in training"}
-    )
-    sample_break_mode: ChoiceEnum(["none", "eos"]) = field(
-        default="none", metadata={"help": "none: running text, the state carried over; eos: every line independent"}
-    )
-    vary_bptt: bool = field(default=False, metadata={"help": "draw block lengths in training as AWD-LSTM does"})
-    uniform_weight: float = field(
-        default=0.0, metadata={"help": "mix this much of the uniform distribution over all words into the model's"}
-    )
-    full_update_prob: float = field(
-        default=1.0, metadata={"help": "sparse updates: with 1 minus this the word embeddings stay frozen for a step"}
-    )
-    sampled_update_fraction: float = field(
-        default=1.0, metadata={"help": "sampled updates: encode the batch's words and this fraction of the others a step"}
-    )
-    refresh_interval: int = field(default=100, metadata={"help": "sampled updates: encode all words once in so many steps"})
-    draw_new_rows: bool = field(
-        default=False,
-        metadata={"help": "words without a row: draw one with the mean and covariance of the others, in place of zeros"},
-    )
-    max_target_positions: Optional[int] = field(
-        default=None, metadata={"help": "positions of models that number them; default: the block length"}
-    )
-    add_bos_token: bool = field(default=False, metadata={"help": "refused: every text begins with </s>"})
-    any_lexicon: bool = field(
-        default=False, metadata={"help": "use lexicon tables of another lexicon than the checkpoint was trained with"}
-    )
-    encoding_chunk: int = field(
-        default=DEFAULT_CHUNK, metadata={"help": "encode so many forms at a time: less memory, and more time if there are more"}
-    )
-    encode_in_bf16: bool = field(
-        default=False,
-        metadata={"help": "in training, the word encoder's products in bfloat16: 3 times faster on CPUs that have it"},
-    )
-    export_embeddings: Optional[str] = field(
-        default=None, metadata={"help": "file of all words' embeddings in scoring: read if it fits, else written"}
-    )
-    seed: int = II("common.seed")
-    fp16: bool = II("common.fp16")
-    bf16: bool = II("common.bf16")
-    tpu: bool = II("common.tpu")
-    cpu: bool = II("common.cpu")
-    ema_fp32: bool = II("ema.ema_fp32")
-    train_subset: str = II("dataset.train_subset")
-    dataset_impl: Optional[str] = II("dataset.dataset_impl")
 
 
 @register_task("wordnet_lexicon", dataclass=WordnetLexiconConfig)
@@ -156,11 +103,29 @@ class WordnetLexiconTask(FairseqTask):
         if not hasattr(model, "decoder") or hasattr(model, "encoder"):
             raise OptionError(f"--task wordnet_lexicon trains language models, and {type(model).__name__} is none")
         attach_head(model.decoder, settings, self.lexicon_vocabulary(settings))
-        model.decoder.uniform_weight = self.cfg.uniform_weight
+        model.decoder.adapter = self._adapter(model.decoder)
         model.decoder.lexicon, model.decoder.any_lexicon = self._lexicon, self.cfg.any_lexicon
         self._configure(model.decoder.words)
         self._decoders.append(model.decoder)
         return model
+
+    def _adapter(self, decoder) -> Optional[Adapter]:
+        """Return what the options make of a trained model's probabilities, None for nothing."""
+        names = [f.name for f in fields(AdapterSettings) if hasattr(self.cfg, f.name)]
+        settings = AdapterSettings(**{name: getattr(self.cfg, name) for name in names})
+        return Adapter(settings, decoder.real_words(), self._new_words()) if settings.active() else None
+
+    def _new_words(self) -> torch.Tensor:
+        """Return the mask (V) of words that the training text lacks.
+
+        Raises:
+            DataError: a discount needs it, and nothing says which they are.
+        """
+        known, size = trained_words(Path(utils.split_paths(self.cfg.data)[0])), len(self.dictionary)
+        if known is None and self.cfg.new_word_discount != 1:
+            raise DataError(f"{self.cfg.data}: nothing says which words are new. Make the folder with scripts/preprocess.sh.")
+        real = torch.tensor(predictable_words(self.dictionary.symbols))
+        return real & (torch.arange(size) >= self.dictionary.nspecial + (size if known is None else known))
 
     def _configure(self, words: WordMatrices) -> None:
         """Set how new rows begin, and how much of the word embeddings a training step computes."""
@@ -315,7 +280,7 @@ class WordnetLexiconTask(FairseqTask):
         block = sample["net_input"].get("block")
         words = torch.cat([sample["net_input"]["src_tokens"].flatten(), sample["target"].flatten()])
         self._decoders[-1].words.begin_step(update_num, words)
-        if block is not None:
+        if hasattr(self._decoders[-1], "carried"):
             self._decoders[-1].carried[True].begin_update(update_num)
         if all(parameter.grad is None for parameter in model.parameters()):
             self._block_lengths.clear()  # those of an attempt that fp16 or AMP gave up

@@ -4,7 +4,9 @@ from argparse import Namespace
 
 import pytest
 import torch
+from decoders import arguments
 from fairseq.data import Dictionary
+from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMDecoder, GrocLSTMLanguageModel
 from fairseq_groc.models.word_decoder import attach_head
@@ -36,5 +38,24 @@ def model_of(vocabulary_of):
         small.update(output_factor=2, correction_dim=3, num_softmaxes=2, **options)
         attach_head(decoder, head_settings(HeadConfig(**small)), vocabulary_of(words, [1, 2]))
         return GrocLSTMLanguageModel(decoder).eval()
+
+    return build
+
+
+@pytest.fixture
+def stock_model(dictionary_of, vocabulary_of):
+    """Return a function from an architecture, a head and words to fairseq's model with that head."""
+
+    def build(arch, head, words, **more):
+        torch.manual_seed(3)
+        dictionary = dictionary_of(words)
+        task = Namespace(
+            source_dictionary=dictionary, target_dictionary=dictionary, output_dictionary=dictionary, dictionary=dictionary
+        )
+        model = ARCH_MODEL_REGISTRY[arch].build_model(arguments(arch), task)
+        small = dict(char_embed_dim=4, char_filters=[3, 4], output_depth=1, output_cutoffs=[6, 8], output_factor=2)
+        settings = head_settings(HeadConfig(output_head=head, correction_dim=3, num_softmaxes=2, **small, **more))
+        attach_head(model.decoder, settings, vocabulary_of(words, [1, 2]))
+        return model.eval()
 
     return build

@@ -1,55 +1,13 @@
 """Every head on every decoder of fairseq's: probabilities, incremental decoding, and finetuning over another dictionary."""
 
-import functools
-from argparse import Namespace
-
 import pytest
 import torch
 import torch.nn.functional as F
-from fairseq import options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import ARCH_MODEL_REGISTRY
+from decoders import DECODERS
 
-from fairseq_groc.models.word_decoder import attach_head
 from fairseq_groc.modules.heads import HEADS
-from fairseq_groc.options import HeadConfig, head_settings
 
 WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra"]
-SIZES = "--decoder-embed-dim 8 --decoder-layers 1"
-WIDTHS = "--decoder-input-dim 8 --decoder-ffn-embed-dim 8 --decoder-attention-heads 2 --decoder-output-dim"
-DECODERS = {
-    "transformer_lm": f"{SIZES} {WIDTHS} 6",
-    "transformer_lm_gpt": f"{SIZES} {WIDTHS} 6",
-    "lstm_lm": f"{SIZES} --decoder-hidden-size 10 --decoder-out-embed-dim 6",
-    "fconv_lm": "--decoder-embed-dim 8 --decoder-layers [(8,2)] --decoder-attention False --decoder-out-embed-dim 6",
-    "lightconv_lm": f"{SIZES} --decoder-kernel-size-list [3] {WIDTHS} 8",
-}
-
-
-@functools.lru_cache
-def arguments(arch):
-    """Return the configuration that fairseq-train makes of an architecture and its sizes."""
-    command = ["none", "--task", "language_modeling", "--tokens-per-sample", "12", "--arch", arch, *DECODERS[arch].split()]
-    return convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), command)).model
-
-
-@pytest.fixture
-def stock_model(dictionary_of, vocabulary_of):
-    """Return a function from an architecture, a head and words to fairseq's model with that head."""
-
-    def build(arch, head, words, **more):
-        torch.manual_seed(3)
-        dictionary = dictionary_of(words)
-        task = Namespace(
-            source_dictionary=dictionary, target_dictionary=dictionary, output_dictionary=dictionary, dictionary=dictionary
-        )
-        model = ARCH_MODEL_REGISTRY[arch].build_model(arguments(arch), task)
-        small = dict(char_embed_dim=4, char_filters=[3, 4], output_depth=1, output_cutoffs=[6, 8], output_factor=2)
-        settings = head_settings(HeadConfig(output_head=head, correction_dim=3, num_softmaxes=2, **small, **more))
-        attach_head(model.decoder, settings, vocabulary_of(words, [1, 2]))
-        return model.eval()
-
-    return build
 
 
 @pytest.mark.parametrize("head", HEADS)

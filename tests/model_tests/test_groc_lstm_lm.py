@@ -5,6 +5,7 @@ import torch
 
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import OptionError
+from fairseq_groc.modules.adapters import Adapter, AdapterSettings
 from fairseq_groc.modules.heads import HEADS
 from fairseq_groc.modules.probabilities import LOG_ZERO
 
@@ -75,7 +76,8 @@ def test_permuting_the_dictionary_permutes_the_scores(model_of, text, as_lines):
 @pytest.mark.parametrize("head", HEADS)
 def test_probabilities_sum_to_one_and_no_filler_has_any(model_of, head, uniform):
     model = model_of(WORDS + ["madeupword0000"], head)
-    model.decoder.uniform_weight = uniform
+    decoder = model.decoder
+    decoder.adapter = Adapter(AdapterSettings(uniform_weight=uniform), decoder.real_words(), decoder.words.impossible)
     with torch.no_grad():
         lprobs = model.get_normalized_probs(model(torch.tensor([[4, 5, 2]])), log_probs=True)
     assert (lprobs.double().exp().sum(-1) - 1).abs().max() <= 1e-6

@@ -30,6 +30,7 @@ class OutputHead(nn.Module):
 
     needs_spellings = False  # whether forward uses the vocabulary
     computes = True  # whether forward costs more than passing parameters on
+    plain_softmax = True  # whether p(x | h) = softmax(E_out query(h) + b)
 
     def forward(self, embeddings: Tensor, vocabulary=None) -> Tuple[Tensor, Tensor]:
         """Return E_out (V, width) and b (V).

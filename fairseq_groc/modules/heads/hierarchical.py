@@ -31,6 +31,8 @@ class HierarchicalOutput(BiasedOutput):
     place: Tensor  # (V): of each word in its bin
     order: Tensor  # (V): words, bin after bin
 
+    plain_softmax = False
+
     def __init__(self, words: Sequence[str], dim: int, cutoffs: Sequence[int]):
         super().__init__(words)
         self.words = list(words)

@@ -27,6 +27,8 @@ class MixtureOfSoftmaxes(BiasedOutput):
 
     computes = False
 
+    plain_softmax = False
+
     def __init__(self, words: Sequence[str], dim: int, softmaxes: int):
         super().__init__(words)
         self.softmaxes = softmaxes

@@ -1,0 +1,191 @@
+"""A pipeline of adapters: from a model's log-probabilities to those that fit a text.
+
+B: streams; T: positions; V: vocabulary; d: size of h.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Callable, Dict, List, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from fairseq_groc.modules.adapters.caches import Cache, LocalCache, UnigramCache
+from fairseq_groc.modules.adapters.mass import Seen, add_mass, mix_at
+from fairseq_groc.modules.probabilities import uniform_mixture, uniform_mixture_at
+
+
+@dataclass(frozen=True)
+class AdapterSettings:
+    """Which adapters act, and how; the defaults are none. The order is the paper's: what concerns the model alone, then caches.
+
+    Args:
+        new_word_discount: factor on the probability of words that the training text lacks, which is then normalised
+        uniform_weight: mass of the uniform distribution over all words
+        unigram_weight, local_weight, unbounded_weight: mass of each cache, 1 - lambda of the paper
+        cache_theta: of the local cache's similarity
+        cache_size: N, entries that the local cache sees
+        cache_neighbors: K, entries that the unbounded cache takes
+    """
+
+    new_word_discount: float = 1.0
+    uniform_weight: float = 0.0
+    unigram_weight: float = 0.0
+    local_weight: float = 0.0
+    unbounded_weight: float = 0.0
+    cache_theta: float = 0.5  # GroC, appendix B.2
+    cache_size: int = 10_000
+    cache_neighbors: int = 1_024
+
+    def caches(self) -> Dict[str, float]:
+        """Return the weights of the caches that act, in their order."""
+        weights = {"unigram": self.unigram_weight, "local": self.local_weight, "unbounded": self.unbounded_weight}
+        return {name: weight for name, weight in weights.items() if weight > 0}
+
+    def active(self) -> bool:
+        """Say whether anything is adapted."""
+        return bool(self.caches()) or self.uniform_weight > 0 or self.new_word_discount != 1
+
+
+class View:
+    """What the adapters know at each position of a block.
+
+    Args:
+        adapter: whose view this is
+        rows: for each cache its weight, the cache, and for every stream what it remembers
+        shape: (B, T)
+    """
+
+    def __init__(self, adapter: "Adapter", rows: List[Tuple[float, Cache, List]], shape: Tuple[int, int]):
+        self._adapter, self._rows, self._shape = adapter, rows, shape
+        self._done = 0
+
+    def adapt(self, lprobs: Tensor) -> Tensor:
+        """Return the adapted log-probabilities of all words, (B, T, V), in place of the model's.
+
+        A part of the positions, (1, n, V), goes on where the last part ended (fairseq's ``--softmax-batch``); in generation the
+        last position alone, (B, 1, V), is adapted.
+        """
+        lprobs = self._adapter.adapt_model(lprobs)
+        if lprobs.shape[:2] == self._shape:
+            self._add_caches(lprobs, slice(None))
+        elif lprobs.size(0) == self._shape[0] and lprobs.size(1) == 1:
+            self._add_caches(lprobs, slice(-1, None))
+        else:
+            self._add_part(lprobs)
+        return lprobs
+
+    def _add_caches(self, lprobs: Tensor, positions: slice) -> None:
+        for weight, cache, views in self._rows:
+            for own, view in zip(lprobs, views):
+                seen = cache.row(view)
+                words = seen.words if seen.words.dim() == 1 else seen.words[positions]
+                add_mass(own, weight, Seen(seen.scores[positions], words))
+
+    def _add_part(self, lprobs: Tensor) -> None:
+        begin, self._done = self._done, self._done + lprobs.size(1)
+        length = self._shape[1]
+        for stream in range(begin // length, -(-self._done // length)):
+            first, last = max(begin, stream * length), min(self._done, (stream + 1) * length)
+            part = View(self._adapter, [(w, cache, [views[stream]]) for w, cache, views in self._rows], (1, last - first))
+            part._add_caches(lprobs[:, first - begin : last - begin], slice(first - stream * length, last - stream * length))
+
+    def adapt_at(self, lprobs: Tensor, targets: Tensor) -> Tensor:
+        """Return the adapted log-probabilities of the targets, (B, T), from the model's; the other words are never needed.
+
+        Args:
+            lprobs: of the targets, discounted already, (B, T)
+            targets: (B, T)
+        """
+        lprobs = self._adapter.uniform_at(lprobs, targets)
+        for weight, cache, views in self._rows:
+            rows = zip(lprobs, targets, views)
+            lprobs = torch.stack([mix_at(own, weight, cache.row(view), target) for own, target, view in rows])
+        return lprobs
+
+
+class Memory:
+    """What a group of streams has said: the caches, and the h whose word comes next."""
+
+    def __init__(self, adapter: "Adapter"):
+        self._adapter = adapter
+        self._caches = adapter.new_caches()
+        self._pending: Optional[Tensor] = None
+
+    def see(self, h: Tensor, tokens: Tensor, padding: int) -> View:
+        """Read a block and return what its positions know; the next block goes on after it.
+
+        Args:
+            h: (B, T, d)
+            tokens: the block's inputs, (B, T): each is the word that the h before it predicted
+            padding: the token that fills up
+        """
+        h = h.detach().float()
+        if not self._caches:
+            return View(self._adapter, [], (h.size(0), h.size(1)))
+        words = tokens.masked_fill(tokens == padding, -1)
+        if self._pending is None:  # the first input of a text was not predicted
+            words = words.index_fill(1, torch.zeros(1, dtype=torch.long, device=words.device), -1)
+        first = torch.zeros_like(h[:, :1]) if self._pending is None else self._pending
+        keys = torch.cat([first, h[:, :-1]], dim=1)
+        self._pending = h[:, -1:]
+        rows = [(weight, cache, cache.see(h, keys, words)) for weight, cache in self._caches]
+        return View(self._adapter, rows, (h.size(0), h.size(1)))
+
+    def reorder(self, order: Tensor) -> None:
+        """Let stream i go on from what stream order[i] has said (beam search)."""
+        if self._pending is not None:
+            self._pending = self._pending.index_select(0, order)
+        for _, cache in self._caches:
+            cache.reorder(order)
+
+
+class Adapter:
+    """Adapt the distributions of one model over one vocabulary.
+
+    Args:
+        settings: what to do
+        words: mask (V) of the real words, no special symbols and no fillers
+        new: mask (V) of those that the training text lacks
+        unbounded: makes the unbounded cache
+    """
+
+    def __init__(self, settings: AdapterSettings, words: Tensor, new: Tensor, unbounded: Optional[Callable[[], Cache]] = None):
+        self.settings = settings
+        self._words, self._new, self._unbounded = words, new, unbounded
+
+    def new_caches(self) -> List[Tuple[float, Cache]]:
+        """Return the caches that act, each with its weight, remembering nothing."""
+        return [(weight, self._cache(name)) for name, weight in self.settings.caches().items()]
+
+    def _cache(self, name: str) -> Cache:
+        if name == "unigram":
+            return UnigramCache()
+        if name == "local":
+            return LocalCache(self.settings.cache_theta, self.settings.cache_size)
+        assert self._unbounded is not None
+        return self._unbounded()
+
+    def adapt_model(self, lprobs: Tensor) -> Tensor:
+        """Return the discounted and smoothed log-probabilities, (..., V): what needs no history."""
+        shift = self.discount(lprobs.device)
+        if shift is not None:
+            lprobs = torch.log_softmax(lprobs + shift, dim=-1)
+        if self.settings.uniform_weight > 0:
+            lprobs = uniform_mixture(lprobs, self.settings.uniform_weight, self._words.to(lprobs.device))
+        return lprobs
+
+    def discount(self, device) -> Optional[Tensor]:
+        """Return what the discount adds to every word's score, (V), or None."""
+        factor = self.settings.new_word_discount
+        if factor == 1:
+            return None
+        return math.log(factor) * self._new.to(device, torch.float32)
+
+    def uniform_at(self, lprobs: Tensor, targets: Tensor) -> Tensor:
+        """Return the smoothed log-probabilities of the targets alone."""
+        if self.settings.uniform_weight == 0:
+            return lprobs
+        return -uniform_mixture_at(-lprobs, self.settings.uniform_weight, self._words.to(lprobs.device), targets)

@@ -1,0 +1,96 @@
+"""What a cache remembers at every position of a stream as a distribution, and its mixture with a model's.
+
+T: positions; n: remembered entries; U: distinct words among them; V: vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Tuple
+
+import torch
+from torch import Tensor
+
+TINY = 1e-30  # smaller sums of probabilities have lost digits in float32, and are taken in logs
+
+
+class Seen(NamedTuple):
+    """What every position of one stream's block remembers: its distribution is the softmax of the scores.
+
+    Args:
+        scores: (T, n), -inf for an entry that a position does not see
+        words: of the entries, (n), or (T, n) where every position has others
+    """
+
+    scores: Tensor
+    words: Tensor
+
+    def present(self) -> Tensor:
+        """Return where anything is remembered, (T)."""
+        return self.scores.amax(dim=1) > -math.inf
+
+    def weights(self) -> Tensor:
+        """Return the probabilities of the entries, (T, n); zeros where nothing is remembered."""
+        weights, present = torch.softmax(self.scores, dim=1), self.present()
+        return weights if bool(present.all()) else weights.masked_fill_(~present.unsqueeze(1), 0)
+
+    def mass_at(self, targets: Tensor) -> Tensor:
+        """Return the log of the mass on one word a position, (T); -inf where that is not remembered."""
+        same = self.words == targets.unsqueeze(1)
+        position, entry = same.nonzero(as_tuple=True)
+        logs = self.scores.new_zeros(len(targets)).index_add_(0, position, self.weights()[position, entry]).log_()
+        for t in (logs < math.log(TINY)).nonzero().flatten().unique().tolist():
+            seen = same[t] & (self.scores[t] > -math.inf)
+            if bool(seen.any()):
+                logs[t] = torch.logsumexp(torch.log_softmax(self.scores[t], dim=0)[seen], dim=0)
+        return logs
+
+    def mass_by_word(self) -> Tuple[Tensor, Tensor]:
+        """Return the distinct words, (U), and the log of the mass on each, (T, U)."""
+        distinct, places = torch.unique(self.words, return_inverse=True)
+        weights = self.weights()
+        if places.dim() == 1:  # whole rows of T numbers are added: many times faster than single numbers
+            sums = weights.new_zeros(len(distinct), len(weights)).index_add_(0, places, weights.t().contiguous()).t()
+        else:
+            sums = weights.new_zeros(len(weights), len(distinct)).scatter_add_(1, places, weights)
+        logs, small = sums.log(), (sums < TINY).any(0)
+        if bool(small.any()):
+            logs[:, small] = self._exact(places.expand(len(weights), -1), small)
+        return distinct, logs
+
+    def _exact(self, places: Tensor, small: Tensor) -> Tensor:
+        """Return the logs of the mass on some words, (T, their number), each sum relative to its own largest term.
+
+        Args:
+            places: for every entry its word's number, (T, n)
+            small: which words, a mask (U)
+        """
+        present, entries = self.present(), small[places].any(0)
+        weights = torch.full_like(self.scores[:, entries], -math.inf)
+        weights[present] = torch.log_softmax(self.scores[present], dim=1)[:, entries]
+        number = torch.where(small, small.cumsum(0) - 1, int(small.sum()))[places[:, entries]]  # the others: one beyond
+        largest = weights.new_full((len(weights), int(small.sum()) + 1), -math.inf).scatter_reduce_(1, number, weights, "amax")
+        shift = largest.masked_fill(largest == -math.inf, 0)
+        sums = torch.zeros_like(largest).scatter_add_(1, number, (weights - shift.gather(1, number)).exp())
+        return (sums.log() + shift)[:, :-1]
+
+
+def add_mass(lprobs: Tensor, weight: float, seen: Seen) -> None:
+    """Mix a cache into the log-probabilities of one stream, (T, V), in place: (1 - weight) p + weight p_cache.
+
+    Where nothing is remembered yet, p stays as it is.
+
+    Args:
+        weight: of the cache, in (0, 1)
+    """
+    distinct, logs = seen.mass_by_word()
+    lprobs += torch.where(seen.present(), math.log1p(-weight), 0.0).unsqueeze(1)
+    real = distinct >= 0
+    distinct, logs = distinct[real], logs[:, real]
+    lprobs[:, distinct] = torch.logaddexp(lprobs[:, distinct], logs + math.log(weight))
+
+
+def mix_at(lprobs: Tensor, weight: float, seen: Seen, targets: Tensor) -> Tensor:
+    """Return the log-probabilities of one word a position in the same mixture, (T), from the model's, (T)."""
+    kept = lprobs + torch.where(seen.present(), math.log1p(-weight), 0.0)
+    return torch.logaddexp(kept, seen.mass_at(targets) + math.log(weight))
