@@ -25,6 +25,7 @@ setup(
     extras_require={
         # not a requirement: many users have a fairseq of their own, which must not be overwritten
         "fairseq": ["fairseq-fixed==0.12.3.1"],
+        "faiss": ["faiss-cpu>=1.8"],  # searches unbounded caches of more than 100,000 words
         "cpu": ["numba>=0.60"],  # compiles the encoder's gathers and scatters on CPUs
     },
 )

@@ -4,7 +4,20 @@ import argparse
 import logging
 import sys
 
-from fairseq_groc.cli import config, explain, export, prepare, preprocess, presets, score, tables, user_dir
+from fairseq_groc.cli import (
+    config,
+    evaluate,
+    explain,
+    export,
+    prepare,
+    preprocess,
+    presets,
+    remember,
+    score,
+    tables,
+    tune,
+    user_dir,
+)
 from fairseq_groc.errors import GrocError
 
 COMMANDS = {
@@ -14,6 +27,9 @@ COMMANDS = {
     "tables": tables,
     "explain": explain,
     "score": score,
+    "evaluate": evaluate,
+    "tune": tune,
+    "remember": remember,
     "export": export,
     "config": config,
     "presets": presets,

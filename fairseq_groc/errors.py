@@ -19,3 +19,7 @@ class DataError(GrocError):
 
 class OptionError(GrocError):
     """Options that do not go together, or do not fit the checkpoint."""
+
+
+class CacheError(GrocError):
+    """Remembered text is missing, damaged, or another model's or text's."""

@@ -53,11 +53,15 @@ def add_adapter_arguments(parser) -> None:
     group = parser.add_argument_group("adapters, as in the task")
     for option in fields(AdapterConfig):
         if option.name != "_name":
-            group.add_argument(flag(option.name), type=option.type, default=option.default, help=option.metadata["help"])
+            switch = option.type is bool
+            kind: Dict[str, Any] = (
+                {"action": "store_true"} if switch else {"type": str if option.default is None else option.type}
+            )
+            group.add_argument(flag(option.name), default=option.default, help=option.metadata["help"], **kind)
 
 
 def adapter_options(args) -> Dict[str, Any]:
-    """Return the options of adapters that were given or have a default."""
+    """Return the options of adapters."""
     return {option.name: getattr(args, option.name) for option in fields(AdapterConfig) if option.name != "_name"}
 
 
@@ -105,6 +109,7 @@ def score_lines(hub, texts: List[str], running: bool = False, block: int = 512) 
         hub: what ``from_pretrained`` returns
         running: carry the state from line to line; otherwise every line begins from the zero state
     """
+    hub.task.prepare_scoring()
     model, dictionary = hub.models[0], hub.task.dictionary
     block = min(block, int(model.decoder.max_positions()))
     previous, begin = dictionary.eos(), 0

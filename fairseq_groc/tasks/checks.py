@@ -31,12 +31,12 @@ def check_updates(cfg) -> None:
 
 def check_use(cfg) -> None:
     """Refuse numbers out of range."""
-    for name, least in (("refresh_interval", 1), ("encoding_chunk", 1), ("cache_size", 1), ("seed", 0)):
+    for name, least in (("refresh_interval", 1), ("encoding_chunk", 1), ("cache_size", 1), ("cache_neighbors", 1), ("seed", 0)):
         if getattr(cfg, name) is not None and getattr(cfg, name) < least:
             raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected {least} or more")
     if cfg.add_bos_token:
         raise OptionError("--add-bos-token: every text begins with </s> here. Leave it out.")
-    for name in ("uniform_weight", "unigram_weight", "local_weight"):
+    for name in ("uniform_weight", "unigram_weight", "local_weight", "unbounded_weight"):
         if not 0 <= getattr(cfg, name) < 1:
             raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected a number from 0 to below 1")
     if not cfg.new_word_discount > 0:

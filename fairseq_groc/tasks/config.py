@@ -25,8 +25,19 @@ class AdapterConfig(FairseqDataclass):
     )
     unigram_weight: float = field(default=0.0, metadata={"help": "mass of a unigram cache: 1 - lambda of the paper"})
     local_weight: float = field(default=0.0, metadata={"help": "mass of a local cache: 1 - lambda of the paper"})
+    unbounded_weight: float = field(default=0.0, metadata={"help": "mass of an unbounded cache: 1 - lambda of the paper"})
     cache_theta: float = field(default=AdapterSettings.cache_theta, metadata={"help": "theta of the local cache"})
     cache_size: int = field(default=AdapterSettings.cache_size, metadata={"help": "words that the local cache remembers, N"})
+    cache_neighbors: int = field(
+        default=AdapterSettings.cache_neighbors, metadata={"help": "nearest words that the unbounded cache takes, K"}
+    )
+    cache_text: Optional[str] = field(
+        default=None,
+        metadata={"help": "folder from python -m fairseq_groc remember: a text that the unbounded cache sees, too"},
+    )
+    no_tuned_adapters: bool = field(
+        default=False, metadata={"help": "do not take the adapters that python -m fairseq_groc tune has found for model and data"}
+    )
 
 
 @dataclass

@@ -15,9 +15,11 @@ from fairseq.tasks import FairseqTask, register_task
 from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary, trained_words
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
 from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.evaluation.stored import open_remembered, tuned_adapters
 from fairseq_groc.lexicon.tables import load_tables
 from fairseq_groc.models.word_decoder import attach_head
 from fairseq_groc.modules.adapters import Adapter, AdapterSettings
+from fairseq_groc.modules.adapters.search import Search
 from fairseq_groc.modules.build import needs_lexicon, needs_spellings, ngram_widths
 from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.modules.probabilities import predictable_words
@@ -103,26 +105,36 @@ class WordnetLexiconTask(FairseqTask):
         if not hasattr(model, "decoder") or hasattr(model, "encoder"):
             raise OptionError(f"--task wordnet_lexicon trains language models, and {type(model).__name__} is none")
         attach_head(model.decoder, settings, self.lexicon_vocabulary(settings))
-        model.decoder.adapter = self._adapter(model.decoder)
         model.decoder.lexicon, model.decoder.any_lexicon = self._lexicon, self.cfg.any_lexicon
         self._configure(model.decoder.words)
         self._decoders.append(model.decoder)
         return model
 
-    def _adapter(self, decoder) -> Optional[Adapter]:
-        """Return what the options make of a trained model's probabilities, None for nothing."""
-        names = [f.name for f in fields(AdapterSettings) if hasattr(self.cfg, f.name)]
-        settings = AdapterSettings(**{name: getattr(self.cfg, name) for name in names})
-        return Adapter(settings, decoder.real_words(), self._new_words()) if settings.active() else None
+    def adapter_for(self, decoder, settings: AdapterSettings) -> Adapter:
+        """Return what some settings make of a trained model's probabilities."""
+        text = Search(open_remembered(Path(self.cfg.cache_text), decoder)) if self.cfg.cache_text else None
+        return Adapter(settings, decoder.real_words(), self._new_words(settings), text)
 
-    def _new_words(self) -> torch.Tensor:
+    def prepare_scoring(self, dataset: Optional[StreamDataset] = None) -> None:
+        """Take the adapters that the options say, or else those that were tuned for this very model and data."""
+        settings = AdapterSettings(**{f.name: getattr(self.cfg, f.name) for f in fields(AdapterSettings)})
+        for decoder in self._decoders:
+            chosen = settings
+            if not settings.active() and not self.cfg.no_tuned_adapters:
+                chosen = tuned_adapters(Path(utils.split_paths(self.cfg.data)[0]), decoder) or settings
+            if decoder.adapter is None or decoder.adapter.settings != chosen:
+                decoder.adapter = self.adapter_for(decoder, chosen) if chosen.active() else None
+            if dataset is not None and not (decoder.adapter and chosen.uniform_weight > 0):
+                self._report_impossible(decoder, dataset)
+
+    def _new_words(self, settings: AdapterSettings) -> torch.Tensor:
         """Return the mask (V) of words that the training text lacks.
 
         Raises:
             DataError: a discount needs it, and nothing says which they are.
         """
         known, size = trained_words(Path(utils.split_paths(self.cfg.data)[0])), len(self.dictionary)
-        if known is None and self.cfg.new_word_discount != 1:
+        if known is None and settings.new_word_discount != 1:
             raise DataError(f"{self.cfg.data}: nothing says which words are new. Make the folder with scripts/preprocess.sh.")
         real = torch.tensor(predictable_words(self.dictionary.symbols))
         return real & (torch.arange(size) >= self.dictionary.nspecial + (size if known is None else known))
@@ -188,7 +200,7 @@ class WordnetLexiconTask(FairseqTask):
         if skip_remainder_batch:
             raise OptionError("--skip-remainder-batch drops text, and every token counts here: leave it out")
         if not training:
-            self._report_impossible(dataset)
+            self.prepare_scoring(dataset)
         return self._iterate(dataset, max_sentences, num_shards, shard_id, num_workers, epoch, data_buffer_size, seed, training)
 
     def eval_lm_dataloader(
@@ -206,7 +218,7 @@ class WordnetLexiconTask(FairseqTask):
         """Return the blocks that ``fairseq-eval-lm`` scores: one stream unless ``--batch-size`` says more."""
         if context_window > 0:
             raise OptionError("--context-window is not supported: give longer blocks (--tokens-per-sample). Leave it out.")
-        self._report_impossible(dataset)
+        self.prepare_scoring(dataset)
         itr = self._iterate(dataset, batch_size, num_shards, shard_id, num_workers, 1, data_buffer_size, 1, False)
         return itr.next_epoch_itr(shuffle=False)
 
@@ -217,7 +229,7 @@ class WordnetLexiconTask(FairseqTask):
             epoch,
             streams or 1,
             num_shards,
-            self._block_length(),
+            self.block_length(),
             vary=training and self.cfg.vary_bptt,
             shuffle=training,
             seed=seed,
@@ -235,7 +247,8 @@ class WordnetLexiconTask(FairseqTask):
             disable_shuffling=True,
         )
 
-    def _block_length(self) -> int:
+    def block_length(self) -> int:
+        """Return the tokens of a stream that are read at a time."""
         if self.cfg.tokens_per_sample < 0:
             raise OptionError(f"--tokens-per-sample {self.cfg.tokens_per_sample}: expected a positive number, or 0")
         if self.cfg.tokens_per_sample > 0:
@@ -243,25 +256,25 @@ class WordnetLexiconTask(FairseqTask):
         return self.state.state_dict.get("groc", {}).get("tokens_per_sample", DEFAULT_BLOCK)
 
     def _check_room(self) -> None:
-        room = min((decoder.max_positions() for decoder in self._decoders), default=self._block_length())
-        if self._block_length() > room:
-            raise OptionError(f"--tokens-per-sample {self._block_length()}: the model has room for {int(room)}")
+        room = min((decoder.max_positions() for decoder in self._decoders), default=self.block_length())
+        if self.block_length() > room:
+            raise OptionError(f"--tokens-per-sample {self.block_length()}: the model has room for {int(room)}")
 
-    def _report_impossible(self, dataset: StreamDataset) -> None:
+    @staticmethod
+    def _report_impossible(decoder, dataset: StreamDataset) -> None:
         """Say how many tokens of a text the model gives probability 0, which makes the perplexity infinite."""
-        for decoder in self._decoders:
-            unknown = decoder.words.head.unknown()
-            if unknown is None or self.cfg.uniform_weight > 0:
-                continue
-            count = sum(int(unknown[line.long()].sum()) for line in dataset.lines)
-            if count:
-                logger.warning(
-                    f"{count:,} of {dataset.num_tokens_total:,} tokens of '{dataset.name}' are words that the model has no row "
-                    "for: they are impossible and the perplexity is inf. Give --uniform-weight W to mix in the uniform "
-                    "distribution."
-                )
+        unknown = decoder.words.head.unknown()
+        count = 0 if unknown is None else sum(int(unknown[line.long()].sum()) for line in dataset.lines)
+        if count:
+            caches = " but for what its caches remember" if decoder.adapter and decoder.adapter.settings.caches() else ""
+            logger.warning(
+                f"{count:,} of {dataset.num_tokens_total:,} tokens of '{dataset.name}' are words that the model has no row "
+                f"for: they are impossible{caches} and the perplexity is inf. Give --uniform-weight W to mix in the uniform "
+                "distribution."
+            )
 
     def build_dataset_for_inference(self, src_tokens, src_lengths, **kwargs):
+        self.prepare_scoring()
         return LinesForInference(list(src_tokens), self.dictionary)
 
     def build_criterion(self, cfg, *args, **kwargs):
@@ -300,7 +313,7 @@ class WordnetLexiconTask(FairseqTask):
         if not self.cfg.vary_bptt or not lengths:
             return super().optimizer_step(optimizer, model, update_num)
         lr = optimizer.get_lr()
-        optimizer.set_lr(lr * sum(lengths) / len(lengths) / self._block_length())
+        optimizer.set_lr(lr * sum(lengths) / len(lengths) / self.block_length())
         try:
             super().optimizer_step(optimizer, model, update_num)
         finally:

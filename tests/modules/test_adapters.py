@@ -16,7 +16,9 @@ SETTINGS = {
     "unigram": AdapterSettings(unigram_weight=0.2),
     "local": AdapterSettings(local_weight=0.3),
     "short local": AdapterSettings(local_weight=0.3, cache_size=7),
-    "all": AdapterSettings(0.1, 0.1, unigram_weight=0.1, local_weight=0.2, cache_theta=2.0, cache_size=12),
+    "unbounded": AdapterSettings(unbounded_weight=0.3),
+    "few neighbours": AdapterSettings(unbounded_weight=0.3, cache_neighbors=3),
+    "all": AdapterSettings(0.1, 0.1, unigram_weight=0.1, local_weight=0.2, unbounded_weight=0.1, cache_theta=2.0, cache_size=12),
 }
 
 
@@ -45,7 +47,10 @@ def naive(settings, text, b, t):
     entries = [(h[b, i - 1].double(), int(tokens[b, i])) for i in range(1, t + 1) if tokens[b, i] != PAD]
     p = naive_mixture(p, settings.unigram_weight, [(0.0, word) for _, word in entries])
     near = [(settings.cache_theta * float(key @ h[b, t].double()), word) for key, word in entries[-settings.cache_size :]]
-    return naive_mixture(p, settings.local_weight, near)
+    p = naive_mixture(p, settings.local_weight, near)
+    far = [(float((key.half().double() - h[b, t].double()).square().sum()), word) for key, word in entries]
+    nearest = sorted(far)[: settings.cache_neighbors]
+    return naive_mixture(p, settings.unbounded_weight, [(-d / (2 * nearest[-1][0]), word) for d, word in nearest])
 
 
 def naive_mixture(p, weight, scored):

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 import torch
 from torch import Tensor
 
 from fairseq_groc.modules.adapters.caches import Cache, LocalCache, UnigramCache
 from fairseq_groc.modules.adapters.mass import Seen, add_mass, mix_at
+from fairseq_groc.modules.adapters.search import Search
+from fairseq_groc.modules.adapters.unbounded import UnboundedCache
 from fairseq_groc.modules.probabilities import uniform_mixture, uniform_mixture_at
 
 
@@ -59,7 +61,7 @@ class View:
     """
 
     def __init__(self, adapter: "Adapter", rows: List[Tuple[float, Cache, List]], shape: Tuple[int, int]):
-        self._adapter, self._rows, self._shape = adapter, rows, shape
+        self._adapter, self.rows, self._shape = adapter, rows, shape
         self._done = 0
 
     def adapt(self, lprobs: Tensor) -> Tensor:
@@ -78,7 +80,7 @@ class View:
         return lprobs
 
     def _add_caches(self, lprobs: Tensor, positions: slice) -> None:
-        for weight, cache, views in self._rows:
+        for weight, cache, views in self.rows:
             for own, view in zip(lprobs, views):
                 seen = cache.row(view)
                 words = seen.words if seen.words.dim() == 1 else seen.words[positions]
@@ -89,7 +91,7 @@ class View:
         length = self._shape[1]
         for stream in range(begin // length, -(-self._done // length)):
             first, last = max(begin, stream * length), min(self._done, (stream + 1) * length)
-            part = View(self._adapter, [(w, cache, [views[stream]]) for w, cache, views in self._rows], (1, last - first))
+            part = View(self._adapter, [(w, cache, [views[stream]]) for w, cache, views in self.rows], (1, last - first))
             part._add_caches(lprobs[:, first - begin : last - begin], slice(first - stream * length, last - stream * length))
 
     def adapt_at(self, lprobs: Tensor, targets: Tensor) -> Tensor:
@@ -100,7 +102,7 @@ class View:
             targets: (B, T)
         """
         lprobs = self._adapter.uniform_at(lprobs, targets)
-        for weight, cache, views in self._rows:
+        for weight, cache, views in self.rows:
             rows = zip(lprobs, targets, views)
             lprobs = torch.stack([mix_at(own, weight, cache.row(view), target) for own, target, view in rows])
         return lprobs
@@ -149,12 +151,20 @@ class Adapter:
         settings: what to do
         words: mask (V) of the real words, no special symbols and no fillers
         new: mask (V) of those that the training text lacks
-        unbounded: makes the unbounded cache
+        text: entries of another text for the unbounded cache
     """
 
-    def __init__(self, settings: AdapterSettings, words: Tensor, new: Tensor, unbounded: Optional[Callable[[], Cache]] = None):
+    def __init__(self, settings: AdapterSettings, words: Tensor, new: Tensor, text: Optional[Search] = None):
         self.settings = settings
-        self._words, self._new, self._unbounded = words, new, unbounded
+        self._words, self._new, self._text = words, new, text
+
+    def masks(self) -> Tuple[Tensor, Tensor]:
+        """Return which words are real, and which of them are new, (V) each."""
+        return self._words, self._new
+
+    def with_settings(self, settings: AdapterSettings) -> "Adapter":
+        """Return an adapter of the same words and text that does something else."""
+        return Adapter(settings, self._words, self._new, self._text)
 
     def new_caches(self) -> List[Tuple[float, Cache]]:
         """Return the caches that act, each with its weight, remembering nothing."""
@@ -165,8 +175,7 @@ class Adapter:
             return UnigramCache()
         if name == "local":
             return LocalCache(self.settings.cache_theta, self.settings.cache_size)
-        assert self._unbounded is not None
-        return self._unbounded()
+        return UnboundedCache(self.settings.cache_neighbors, self._text)
 
     def adapt_model(self, lprobs: Tensor) -> Tensor:
         """Return the discounted and smoothed log-probabilities, (..., V): what needs no history."""

@@ -8,7 +8,7 @@ B: streams; T: positions of a block; d: size of h; n: entries seen. A word of -1
 from __future__ import annotations
 
 import math
-from typing import List, Optional, Tuple
+from typing import Iterator, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -108,9 +108,15 @@ class LocalCache(Cache):
         self._begin, self._end = 0, kept
 
     def row(self, view) -> Seen:
+        return next(self.rows(view, [self.theta], [self.size]))
+
+    def rows(self, view, thetas: Sequence[float], sizes: Sequence[int]) -> Iterator[Seen]:
+        """Yield what one stream's positions remember with each theta, and each size up to its own."""
         queries, keys, words, before = view
-        scores = torch.matmul(queries * self.theta, keys.t())
-        return Seen(_visible(scores, words, before, self.size), words)
+        products = torch.matmul(queries, keys.t())
+        for theta in thetas:
+            for size in sizes:
+                yield Seen(_visible(products * theta, words, before, size), words)
 
     def reorder(self, order: Tensor) -> None:
         if self._end:

@@ -1,0 +1,147 @@
+"""Score a binarised text and report honestly: counts, perplexity of known and new words, bits per character, as text and JSON."""
+
+import hashlib
+import json
+import logging
+import multiprocessing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Dict
+
+import torch
+
+from fairseq_groc.cli.score import adapter_options, add_adapter_arguments, load
+from fairseq_groc.data.fingerprint import trained_words
+from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.evaluation.report import add, lengths, perplexities, tally, text_table
+from fairseq_groc.evaluation.scoring import Place, score
+
+logger = logging.getLogger(__name__)
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("--path", required=True, help="checkpoint")
+    parser.add_argument("--data", required=True, help="data folder with the text and the vocabulary to score with")
+    parser.add_argument("--split", default="test", help="which text of it")
+    parser.add_argument("--streams", type=int, default=1, help="contiguous streams, as fairseq's --batch-size")
+    parser.add_argument("--tokens-per-sample", type=int, default=0, help="block length; 0: the checkpoint's")
+    parser.add_argument("--workers", type=int, default=1, help="processes that share the streams")
+    parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument(
+        "--verify-normalization",
+        type=int,
+        default=0,
+        metavar="N",
+        help="of N blocks, compute one's full distributions and report the largest |1 - sum|",
+    )
+    add_adapter_arguments(parser)
+
+
+def run(args) -> None:
+    if args.streams < 1 or args.workers < 1 or args.streams % args.workers:
+        raise OptionError(f"--streams {args.streams} must be a multiple of --workers {args.workers}, and both positive")
+    if args.workers == 1:
+        shares = [share(args, 0)]
+    else:
+        with multiprocessing.get_context("spawn").Pool(args.workers) as pool:
+            shares = pool.starmap(share, [(args, worker) for worker in range(args.workers)])
+    report = make_report(args, shares)
+    print(text_table(report))
+    if args.verify_normalization:
+        print(f"largest |1 - sum| of {report['verified_positions']:,} positions: {report['largest_sum_error']:.1e}")
+    if args.out:
+        args.out.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def share(args, worker: int) -> Dict[str, Any]:
+    """Score one worker's streams and return what the report needs of them."""
+    torch.set_num_threads(max(1, torch.get_num_threads() // args.workers))
+    hub, dataset = open_split(args)
+    task, decoder = hub.task, hub.models[0].decoder
+    block = args.tokens_per_sample or task.block_length()
+    scores = score(hub.models[0], dataset, Place(args.streams, block, worker, args.workers), args.verify_normalization)
+    targets, adapted, own = (torch.cat(part) for part in (scores.targets, scores.adapted, scores.own))
+    sizes = lengths(task.dictionary.symbols)[targets].sum(0).tolist()
+    known = known_words(Path(args.data), task.dictionary)
+    return {
+        "sums": tally(targets, adapted, own, known),
+        "characters": sizes[0],
+        "bytes": sizes[1],
+        "unk": int((targets == task.dictionary.unk()).sum()),
+        "text": dataset.num_tokens_total,
+        "error": scores.error,
+        "verified": scores.verified,
+        "vocabulary": int((~decoder.words.impossible).sum()),
+        "known_vocabulary": int(known.sum()),
+        "adapters": asdict(decoder.adapter.settings) if decoder.adapter else {},
+        "block": block,
+    }
+
+
+def open_split(args):
+    """Return the loaded checkpoint and the text to score.
+
+    Raises:
+        DataError: no such split.
+    """
+    hub = load(args.path, args.data, **adapter_options(args))
+    if not Path(args.data, f"{args.split}.bin").is_file():
+        raise DataError(f"{args.data}/{args.split}.bin not found: preprocess the text, or name another --split")
+    hub.task.load_dataset(args.split)
+    dataset = hub.task.dataset(args.split)
+    hub.task.prepare_scoring(dataset)
+    return hub, dataset
+
+
+def known_words(data: Path, dictionary) -> torch.Tensor:
+    """Return the mask (V) of the words that occur in the training text, ``</s>`` among them.
+
+    Raises:
+        DataError: nothing in the folder says which they are.
+    """
+    number = trained_words(data)
+    if number is None:
+        raise DataError(f"{data}: nothing says which words the training text has. Make the folder with scripts/preprocess.sh.")
+    return torch.arange(len(dictionary)) < dictionary.nspecial + number
+
+
+def make_report(args, shares) -> Dict[str, Any]:
+    """Put the workers' shares together.
+
+    Raises:
+        DataError: the tokens scored are not the text's.
+    """
+    first = shares[0]
+    sums = add([s["sums"] for s in shares])
+    if sums["all"]["tokens"] != first["text"]:
+        raise DataError(f"{sums['all']['tokens']:,} tokens were scored of a text of {first['text']:,}: this is a bug, report it")
+    if any(s["unk"] for s in shares):
+        logger.warning(
+            f"{sum(s['unk'] for s in shares):,} tokens are <unk>: bits per character are comparable only over vocabularies "
+            "that have all words"
+        )
+    report = {
+        "tokens_in_text": first["text"],
+        "tokens_scored": sums["all"]["tokens"],
+        **perplexities(sums, sum(s["characters"] for s in shares), sum(s["bytes"] for s in shares)),
+        "unknown_tokens": sum(s["unk"] for s in shares),
+        "vocabulary": first["vocabulary"],
+        "vocabulary_of_training": first["known_vocabulary"],
+        "settings": {"split": args.split, "streams": args.streams, "block": first["block"], "adapters": first["adapters"]},
+        "checkpoint": {"path": args.path, "sha256": digest(Path(args.path))},
+        "data": {"path": args.data, "sha256": digest(Path(args.data, f"{args.split}.bin"), Path(args.data, "dict.txt"))},
+    }
+    if args.verify_normalization:
+        report["largest_sum_error"] = max(s["error"] for s in shares)
+        report["verified_positions"] = sum(s["verified"] for s in shares)
+    return report
+
+
+def digest(*paths: Path) -> str:
+    """Return the SHA-256 of files, one after the other."""
+    total = hashlib.sha256()
+    for path in paths:
+        with open(path, "rb") as file:
+            while piece := file.read(1 << 20):
+                total.update(piece)
+    return total.hexdigest()

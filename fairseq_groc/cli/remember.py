@@ -1,0 +1,77 @@
+"""Read a text with a model and store what an unbounded cache needs of it: --cache-text then lets any scoring see it."""
+
+import logging
+import time
+from pathlib import Path
+
+import torch
+
+from fairseq_groc.cli.evaluate import digest, open_split
+from fairseq_groc.cli.score import add_adapter_arguments
+from fairseq_groc.evaluation.scoring import Place, blocks
+from fairseq_groc.evaluation.stored import fingerprint
+from fairseq_groc.modules.adapters.store import EntryStore
+
+logger = logging.getLogger(__name__)
+COMMIT = 10  # seconds between commits
+STATE = "state.pt"
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("dest", type=Path, help="folder to write; an unfinished one is gone on with")
+    parser.add_argument("--path", required=True, help="checkpoint")
+    parser.add_argument("--data", required=True, help="data folder with the text and the vocabulary")
+    parser.add_argument("--split", default="train", help="which text of it")
+    parser.add_argument("--tokens-per-sample", type=int, default=0, help="block length; 0: the checkpoint's")
+    add_adapter_arguments(parser)
+
+
+@torch.no_grad()
+def run(args) -> None:
+    hub, dataset = open_split(args)
+    model, padding = hub.models[0], dataset.dictionary.pad()
+    model.decoder.adapter = None
+    block = args.tokens_per_sample or hub.task.block_length()
+    text = f"{fingerprint(model.decoder)} {digest(Path(args.data, f'{args.split}.bin'))} {block}"
+    store = EntryStore(args.dest, width_of(model), text)
+    done, committed = resume(args.dest, model, store), time.monotonic()
+    for sample in blocks(model, dataset, Place(1, block), begin=done):
+        h, _, _ = model.decoder.without_scores(model, sample["net_input"])
+        real = sample["target"] != padding
+        store.append(h[real].half().cpu().numpy(), sample["target"][real].cpu().numpy())
+        if time.monotonic() - committed > COMMIT:
+            committed = time.monotonic()
+            logger.info(f"{commit(args.dest, model, store):,} of {dataset.num_tokens_total:,} words stored")
+    print(f"{args.dest}: {commit(args.dest, model, store):,} words stored")
+
+
+def width_of(model) -> int:
+    """Return the size of the model's h."""
+    h, _, _ = model.decoder.without_scores(model, {"src_tokens": torch.tensor([[2]], device=next(model.parameters()).device)})
+    return h.size(-1)
+
+
+def commit(folder: Path, model, store: EntryStore) -> int:
+    """Store everything up to now, with the state to go on from; return how many words these are."""
+    carried = getattr(model.decoder, "carried", None)
+    scratch = folder / f".{STATE}"
+    torch.save({"words": store.count, "carried": carried[False].state_dict() if carried else {}}, scratch)
+    scratch.replace(folder / f"{store.count}.{STATE}")
+    count = store.commit()
+    for old in folder.glob(f"*.{STATE}"):  # only now is the last one not needed any more
+        if old.name != f"{count}.{STATE}":
+            old.unlink()
+    return count
+
+
+def resume(folder: Path, model, store: EntryStore) -> int:
+    """Let the model go on from where the store ends; return how many words it has."""
+    state = folder / f"{store.count}.{STATE}"
+    if not store.count:
+        return 0
+    saved = torch.load(state, weights_only=True)
+    if hasattr(model.decoder, "carried"):
+        parameter = next(model.parameters())
+        model.decoder.carried[False].load_state_dict(saved["carried"], parameter.device, parameter.dtype)
+    logger.info(f"{folder}: going on after {store.count:,} words")
+    return store.count

@@ -1,0 +1,97 @@
+"""Search the settings of a cache, the uniform distribution and the discount on validation text, in one pass of the model."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from fairseq_groc.cli.evaluate import open_split
+from fairseq_groc.cli.score import add_adapter_arguments
+from fairseq_groc.errors import OptionError
+from fairseq_groc.evaluation.scoring import Place
+from fairseq_groc.evaluation.stored import store_tuned
+from fairseq_groc.evaluation.tuning import Grid, best, heat_map, read, search
+from fairseq_groc.modules.adapters import AdapterSettings
+
+CACHES = ("none", "unigram", "local", "unbounded")
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("--path", required=True, help="checkpoint")
+    parser.add_argument("--data", required=True, help="data folder with the text and the vocabulary")
+    parser.add_argument("--split", default="valid", help="which text of it")
+    parser.add_argument("--cache", choices=CACHES, default="local")
+    parser.add_argument("--weights", type=float, nargs="+", default=Grid.weights, help="of the cache: 1 - lambda of the paper")
+    parser.add_argument("--thetas", type=float, nargs="+", default=Grid.thetas)
+    parser.add_argument("--sizes", type=int, nargs="+", default=Grid.sizes, help="N")
+    parser.add_argument("--neighbors", type=int, nargs="+", default=Grid.neighbors, help="K")
+    parser.add_argument("--uniform", type=float, nargs="+", default=Grid.uniform, help="weights of the uniform distribution")
+    parser.add_argument("--discounts", type=float, nargs="+", default=Grid.discounts, help="factors on new words")
+    parser.add_argument("--streams", type=int, default=1, help="contiguous streams")
+    parser.add_argument("--tokens-per-sample", type=int, default=0, help="block length; 0: the checkpoint's")
+    parser.add_argument("--out", type=Path, help="JSON file for the whole grid; a heat map is drawn beside it")
+    parser.add_argument("--no-store", action="store_true", help="do not make the best the default for this model and data")
+    add_adapter_arguments(parser)
+
+
+def run(args) -> None:
+    grid = Grid(args.cache, args.weights, args.thetas, args.sizes, args.neighbors, args.uniform, args.discounts)
+    check(grid)
+    hub, dataset = open_split(args)
+    model, task = hub.models[0], hub.task
+    place = Place(args.streams, args.tokens_per_sample or task.block_length())
+    found = read(
+        model, dataset, place, task.adapter_for(model.decoder, AdapterSettings(new_word_discount=min(args.discounts))), grid
+    )
+    tried = list(search(found, grid))
+    for settings, ppl in tried:
+        print(f"{ppl:>12,.2f}  {describe(settings)}")
+    settings, ppl = best(tried)
+    print(f"best: {ppl:,.2f}  {describe(settings)}")
+    if args.out:
+        rows = [{"perplexity": p, **asdict(s)} for s, p in tried]
+        args.out.write_text(json.dumps({"split": args.split, "tokens": len(found.lprobs), "grid": rows}, indent=1) + "\n")
+        drawn = heat_map(tried, grid)
+        if drawn:
+            draw(*drawn, args.out.with_suffix(".png"))
+    if not args.no_store:
+        store_tuned(Path(args.data), model.decoder, settings, split=args.split, perplexity=ppl, tokens=len(found.lprobs))
+        print(f"the default from now on for this model over {args.data}")
+
+
+def check(grid: Grid) -> None:
+    """Refuse values out of range.
+
+    Raises:
+        OptionError: with the option.
+    """
+    for name, values in (("--weights", grid.weights), ("--uniform", grid.uniform)):
+        if not all(0 <= value < 1 for value in values):
+            raise OptionError(f"{name} {' '.join(map(str, values))}: expected numbers from 0 to below 1")
+    if not all(value > 0 for value in [*grid.discounts, *grid.sizes, *grid.neighbors]):
+        raise OptionError("--discounts, --sizes and --neighbors are above 0")
+
+
+def describe(settings: AdapterSettings) -> str:
+    """Return what is not a default."""
+    changed = {name: value for name, value in asdict(settings).items() if value != getattr(AdapterSettings, name)}
+    return ", ".join(f"--{name.replace('_', '-')} {value:g}" for name, value in changed.items()) or "the model alone"
+
+
+def draw(axis: str, across, lambdas, perplexities, path: Path) -> None:
+    """Save a heat map of perplexities like GroC's Figures 6 and 7."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(1.6 + 0.9 * len(across), 1.4 + 0.6 * len(lambdas)))
+    image = axes.imshow(perplexities, cmap="viridis_r", aspect="auto")
+    for i, row in enumerate(perplexities):
+        for j, value in enumerate(row):
+            axes.text(j, i, f"{value:,.1f}", ha="center", va="center", color="white", fontsize=8)
+    axes.set_xticks(range(len(across)), [f"{a:g}" for a in across])
+    axes.set_yticks(range(len(lambdas)), [f"{v:.3f}" for v in lambdas])
+    axes.set(xlabel={"cache_theta": "theta", "cache_neighbors": "K"}[axis], ylabel="lambda", title="validation perplexity")
+    figure.colorbar(image)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)

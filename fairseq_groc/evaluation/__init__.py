@@ -1,0 +1,1 @@
+"""What is computed of a trained model on a text: reports, and the settings of adapters."""

@@ -1,0 +1,105 @@
+"""One pass of a model over a text.
+
+n: tokens; B: streams; T: positions of a block; V: vocabulary.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import Iterator, List, Tuple
+
+import torch
+from fairseq import utils
+from torch import Tensor
+
+from fairseq_groc.data.stream_dataset import StreamDataset
+
+logger = logging.getLogger(__name__)
+REPORT = 20  # seconds between lines that say how far a pass is
+
+
+@dataclass
+class Place:
+    """How a text is read.
+
+    Args:
+        streams: contiguous streams of all workers together
+        block: tokens of a stream at a time
+        worker, workers: which share of the streams
+    """
+
+    streams: int
+    block: int
+    worker: int = 0
+    workers: int = 1
+
+
+def blocks(model, dataset: StreamDataset, place: Place, begin: int = 0) -> Iterator[dict]:
+    """Yield the batches of a worker's streams in their order, on the model's device; says how far it is.
+
+    Args:
+        begin: leave out the blocks that begin before this token of their streams
+    """
+    device = next(model.parameters()).device
+    plans = dataset.plan(1, place.streams // place.workers, place.workers, place.block)[place.worker :: place.workers]
+    reported = time.monotonic()
+    for number, plan in enumerate(plans):
+        if plan.block.begin < begin:
+            continue
+        sample = dataset[plan]
+        if time.monotonic() - reported > REPORT:
+            reported = time.monotonic()
+            logger.info(f"'{dataset.name}': {number:,} of {len(plans):,} batches")
+        yield utils.move_to_cuda(sample) if device.type == "cuda" else sample
+
+
+@dataclass
+class TokenScores:
+    """What a pass found of every token.
+
+    Args:
+        targets: (n)
+        adapted: log-probabilities of the adapted model, (n)
+        own: of the model alone, (n)
+        error: largest |1 - sum| over the positions that were verified
+        verified: how many these were
+    """
+
+    targets: List[Tensor] = field(default_factory=list)
+    adapted: List[Tensor] = field(default_factory=list)
+    own: List[Tensor] = field(default_factory=list)
+    error: float = 0.0
+    verified: int = 0
+
+
+@torch.no_grad()
+def score(model, dataset: StreamDataset, place: Place, verify_every: int = 0, chunk: int = 16_384) -> TokenScores:
+    """Score every token of a worker's streams at the targets alone.
+
+    Args:
+        verify_every: of so many blocks one is scored by its full distributions instead, whose sums are checked; 0: none
+        chunk: words whose scores are held at a time
+    """
+    scores, padding = TokenScores(), dataset.dictionary.pad()
+    for number, sample in enumerate(blocks(model, dataset, place)):
+        target, real = sample["target"], sample["target"] != padding
+        if verify_every and number % verify_every == 0:
+            adapted, own = _by_full_distributions(model, sample, real, scores)
+        else:
+            losses = model.decoder.losses(*model.decoder.without_scores(model, sample["net_input"]), target, chunk)
+            adapted, own = (-part for part in losses)
+        for found, values in ((scores.targets, target), (scores.adapted, adapted), (scores.own, own)):
+            found.append(values[real].cpu())
+    return scores
+
+
+def _by_full_distributions(model, sample: dict, real: Tensor, scores: TokenScores) -> Tuple[Tensor, Tensor]:
+    """Return the log-probabilities of the targets, (B, T), of the adapted model and the model alone."""
+    output = model(**sample["net_input"])
+    own = torch.log_softmax(output[0].float(), -1)
+    adapted = model.get_normalized_probs(output, log_probs=True)
+    error = (1 - adapted[real].double().exp().sum(-1)).abs()
+    scores.error, scores.verified = max(scores.error, float(error.max())), scores.verified + len(error)
+    return tuple(lprobs.gather(2, sample["target"].unsqueeze(2))[..., 0] for lprobs in (adapted, own))  # type: ignore[return-value]

@@ -1,0 +1,76 @@
+"""What evaluation keeps on disk for a model over a vocabulary: tuned settings of adapters, and remembered text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Dict, Optional
+
+import torch
+
+from fairseq_groc.errors import DataError
+from fairseq_groc.modules.adapters import AdapterSettings
+from fairseq_groc.modules.adapters.store import EntryStore, read_header
+from fairseq_groc.modules.export import fingerprint as fingerprint_of_module
+
+logger = logging.getLogger(__name__)
+TUNED = "adapters.json"  # in the data folder: settings by the model's fingerprint
+
+
+def fingerprint(decoder) -> str:
+    """Return a digest of a decoder's parameters and its vocabulary; buffers of others come and go with what was read."""
+    digest = hashlib.sha256(fingerprint_of_module(decoder.words).encode())
+    for name, parameter in sorted(decoder.named_parameters()):
+        digest.update(f"{name} {fingerprint_of_module(torch.nn.ParameterList([parameter]))}".encode())
+    return digest.hexdigest()
+
+
+def tuned_adapters(data: Path, decoder) -> Optional[AdapterSettings]:
+    """Return the settings that were tuned for this model over this folder's vocabulary, and say so; None: there are none.
+
+    Raises:
+        DataError: the file is not readable.
+    """
+    if not (data / TUNED).exists():
+        return None
+    tuned = _read(data / TUNED).get(fingerprint(decoder))
+    if tuned is None:
+        return None
+    settings = AdapterSettings(**tuned["settings"])
+    chosen = ", ".join(f"{name} {value:g}" for name, value in asdict(settings).items() if value != getattr(AdapterSettings, name))
+    logger.info(f"adapters as tuned on '{tuned['split']}' (--no-tuned-adapters leaves them out): {chosen or 'none'}")
+    return settings
+
+
+def store_tuned(data: Path, decoder, settings: AdapterSettings, **found: Any) -> None:
+    """Write the settings for this model, and what is known of how they were found, beside those of others."""
+    path = data / TUNED
+    everything = _read(path) if path.exists() else {}
+    everything[fingerprint(decoder)] = {"settings": asdict(settings), **found}
+    scratch = path.with_name(f".{TUNED}.{os.getpid()}")
+    scratch.write_text(json.dumps(everything, indent=1) + "\n")
+    os.replace(scratch, path)
+
+
+def _read(path: Path) -> Dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text()))
+    except (ValueError, TypeError):
+        raise DataError(f"{path} is not readable. Remove it and tune again: python -m fairseq_groc tune.") from None
+
+
+def open_remembered(folder: Path, decoder) -> EntryStore:
+    """Open the entries of a text that ``python -m fairseq_groc remember`` has stored.
+
+    Raises:
+        CacheError: there are none, or another model's or vocabulary's.
+    """
+    header = read_header(folder)
+    model, _, _ = str(header["fingerprint"]).partition(" ")
+    store = EntryStore(folder, int(header["dim"]), f"{fingerprint(decoder)}{header['fingerprint'][len(model) :]}")
+    logger.info(f"{folder}: {store.count:,} words remembered")
+    return store

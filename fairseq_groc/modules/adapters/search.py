@@ -1,0 +1,122 @@
+"""Nearest keys of a growing store: all of them compared while there are few, an index of faiss beyond.
+
+Q: queries; K: neighbours; n: entries; d: size of a key.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Optional, Tuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairseq_groc.errors import CacheError
+from fairseq_groc.modules.adapters.store import Entries
+
+logger = logging.getLogger(__name__)
+EXACT = 100_000  # entries up to which all are compared
+CHUNK = 16_384  # entries compared at a time
+LISTS, PROBES = 1_024, 32  # of the index: lists of entries, and how many of them a query reads
+OVERSAMPLE = 2  # candidates of the index for each neighbour; their distances are then computed from the keys
+
+
+class Search:
+    """Find the nearest of a store's first entries.
+
+    Args:
+        store: the entries
+        exact: up to so many entries all are compared; beyond, an approximate index of faiss holds them in multiples of as many
+    """
+
+    def __init__(self, store: Entries, exact: int = EXACT):
+        self.store, self.exact = store, exact
+        self._index: Optional[Any] = None
+
+    def nearest(self, queries: Tensor, neighbors: int, count: int) -> Tuple[Tensor, Tensor]:
+        """Return the squared distances of the nearest of the first *count* entries and which they are, (Q, K) each.
+
+        Entries that are missing are -1, infinitely far.
+
+        Args:
+            queries: (Q, d)
+            neighbors: K
+        """
+        indexed = self._grow(count)
+        found = [self._compare(queries, neighbors, indexed, count)]
+        if indexed:
+            found.append(self._look_up(queries, neighbors))
+        distances, entries = (torch.cat(parts, dim=1) for parts in zip(*found))
+        return smallest(distances, entries, neighbors)
+
+    def _compare(self, queries: Tensor, neighbors: int, begin: int, end: int) -> Tuple[Tensor, Tensor]:
+        """Compare with all entries [begin, end)."""
+        distances, entries = queries.new_zeros(len(queries), 0), torch.zeros(len(queries), 0, dtype=torch.long)
+        keys, _ = self.store.entries()
+        for first in range(begin, end, CHUNK):
+            chunk = torch.from_numpy(keys[first : min(first + CHUNK, end)].astype(np.float32)).to(queries.device)
+            near = squared_distances(queries, chunk)
+            number = torch.arange(first, first + len(chunk)).expand(len(queries), -1)
+            distances, entries = smallest(torch.cat([distances, near], 1), torch.cat([entries, number], 1), neighbors)
+        return distances, entries
+
+    def _grow(self, count: int) -> int:
+        """Put what is beyond the exact range into the index, whole multiples only; return how many entries it holds."""
+        wanted = count // self.exact * self.exact if count > self.exact else 0
+        held = 0 if self._index is None else self._index.ntotal
+        if wanted <= held:
+            return held
+        keys, _ = self.store.entries()
+        if self._index is None:
+            self._index = _new_index(keys[: self.exact].astype(np.float32))
+        for first in range(held, wanted, CHUNK):
+            self._index.add(keys[first : min(first + CHUNK, wanted)].astype(np.float32))
+        logger.info(f"unbounded cache: {wanted:,} entries indexed")
+        return wanted
+
+    def _look_up(self, queries: Tensor, neighbors: int) -> Tuple[Tensor, Tensor]:
+        """Ask the index, and measure what it finds."""
+        assert self._index is not None
+        _, found = self._index.search(queries.cpu().numpy(), OVERSAMPLE * neighbors)
+        entries = torch.from_numpy(found).to(queries.device)
+        keys, _ = self.store.entries()
+        near = torch.from_numpy(keys[np.maximum(found, 0)].astype(np.float32)).to(queries.device)  # (Q, 2K, d)
+        distances = (near - queries.unsqueeze(1)).square_().sum(-1)
+        return distances.masked_fill_(entries < 0, float("inf")), entries
+
+
+def squared_distances(queries: Tensor, keys: Tensor) -> Tensor:
+    """Return |q - k|^2, (Q, n), computed in double precision: in single, rounding would hide near neighbours."""
+    return torch.cdist(queries.double(), keys.double()).square_().float()
+
+
+def smallest(distances: Tensor, entries: Tensor, count: int) -> Tuple[Tensor, Tensor]:
+    """Keep the *count* smallest distances of every row, and their entries."""
+    if distances.size(1) <= count:
+        return distances, entries
+    kept, places = distances.topk(count, dim=1, largest=False)
+    return kept, entries.gather(1, places)
+
+
+def _new_index(sample: np.ndarray):
+    """Return an empty index trained on a sample of keys: inverted lists of product-quantised keys.
+
+    Raises:
+        CacheError: faiss is not installed.
+    """
+    try:
+        import faiss
+    except ImportError:
+        raise CacheError(
+            f"an unbounded cache of more than {len(sample):,} words needs faiss: pip install 'fairseq_groc[faiss]', or give "
+            "--local-weight in place of --unbounded-weight"
+        ) from None
+    dim = sample.shape[1]
+    pieces = max(m for m in range(1, 65) if dim % m == 0)  # bytes a key
+    lists = max(1, min(LISTS, len(sample) // 39))  # faiss wants 39 training points a list
+    bits = 8 if len(sample) >= 39 * 256 else 4
+    index: Any = faiss.index_factory(dim, f"IVF{lists},PQ{pieces}x{bits}")
+    index.nprobe = min(PROBES, lists)
+    index.train(sample)
+    return index

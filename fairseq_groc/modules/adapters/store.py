@@ -1,0 +1,140 @@
+"""Entries of a cache on disk: keys in half precision and words, appended and memory-mapped.
+
+n: entries; d: size of a key.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Optional, Tuple
+
+import numpy as np
+
+from fairseq_groc.errors import CacheError
+
+FORMAT = 1  # raise whenever the files or the meaning of the fingerprint change
+HEADER, KEYS, WORDS = "header.json", "keys.f16", "words.u32"
+# half precision: a key's digits beyond it change no neighbours that matter; uint32: 4 * 10**9 words
+
+
+class Entries:
+    """Append-only entries in memory.
+
+    Args:
+        dim: d
+    """
+
+    def __init__(self, dim: int):
+        self.dim, self.count = dim, 0
+        self._keys, self._words = np.empty((16, dim), np.float16), np.empty(16, np.uint32)
+
+    def append(self, keys: np.ndarray, words: np.ndarray) -> None:
+        """Append entries: keys (n, d) and words (n)."""
+        end = self.count + len(words)
+        if end > len(self._words):
+            self._keys = np.concatenate([self._keys[: self.count], np.empty((end, self.dim), np.float16)])
+            self._words = np.concatenate([self._words[: self.count], np.empty(end, np.uint32)])
+        self._keys[self.count : end], self._words[self.count : end] = keys, words
+        self.count = end
+
+    def entries(self) -> Tuple[np.ndarray, np.ndarray]:
+        """Return all entries: keys (n, d) and words (n)."""
+        return self._keys[: self.count], self._words[: self.count]
+
+
+class EntryStore(Entries):
+    """Append-only entries below a folder.
+
+    What ``commit`` has reported as stored survives a kill: the header, which counts it, is replaced as a whole after
+    the data are on disk, and what was written after it is cut off when the store is opened again.
+
+    Args:
+        folder: where; None: a temporary one that goes with the store
+        dim: d
+        fingerprint: of what makes the entries (model and text)
+
+    Raises:
+        CacheError: the folder holds entries of another fingerprint, size or format, or is damaged.
+    """
+
+    def __init__(self, folder: Optional[Path], dim: int, fingerprint: str = ""):
+        self._temporary = tempfile.TemporaryDirectory(prefix="groc-cache-") if folder is None else None
+        self.folder = Path(self._temporary.name) if self._temporary else Path(folder)  # type: ignore[arg-type]
+        self.dim, self.fingerprint = dim, fingerprint
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.stored = self._open()  # entries that the header counts
+        self.count = self.stored
+        self._cut(KEYS, 2 * dim)
+        self._cut(WORDS, 4)
+        self._maps: Tuple[int, np.ndarray, np.ndarray] = (0, np.empty((0, dim), np.float16), np.empty(0, np.uint32))
+        if not self.stored:
+            self.commit()
+
+    def _open(self) -> int:
+        path = self.folder / HEADER
+        if not path.exists():
+            return 0
+        header = read_header(self.folder)
+        for name, ours in (("dim", self.dim), ("fingerprint", self.fingerprint)):
+            if header.get(name) != ours:
+                raise CacheError(f"{self.folder}: its {name} is {header.get(name)}, not {ours}. {REMEDY}")
+        return int(header["stored"])
+
+    def _cut(self, name: str, width: int) -> None:
+        """Drop what was written after the last commit."""
+        path = self.folder / name
+        path.touch()
+        if path.stat().st_size < self.stored * width:
+            raise CacheError(f"{path} is shorter than the {self.stored:,} entries stored. {REMEDY}")
+        os.truncate(path, self.stored * width)
+
+    def append(self, keys: np.ndarray, words: np.ndarray) -> None:
+        """Append entries: keys (n, d) and words (n)."""
+        for name, values in ((KEYS, keys.astype(np.float16)), (WORDS, words.astype(np.uint32))):
+            with open(self.folder / name, "ab") as file:  # opened each time: many streams have many stores
+                file.write(values.tobytes())
+        self.count += len(words)
+
+    def entries(self) -> Tuple[np.ndarray, np.ndarray]:
+        """Return all entries, memory-mapped: keys (n, d) and words (n)."""
+        if self._maps[0] != self.count:
+            keys = np.memmap(self.folder / KEYS, np.float16, "r", shape=(self.count, self.dim))
+            self._maps = self.count, keys, np.memmap(self.folder / WORDS, np.uint32, "r", shape=(self.count,))
+        return self._maps[1], self._maps[2]
+
+    def commit(self) -> int:
+        """Put everything on disk, and return how many entries are stored from now on whatever happens."""
+        for name in (KEYS, WORDS):
+            with open(self.folder / name, "rb+") as file:
+                os.fsync(file.fileno())
+        self.stored = self.count
+        header = {"format": FORMAT, "dim": self.dim, "fingerprint": self.fingerprint, "stored": self.stored}
+        scratch = self.folder / f".{HEADER}"
+        scratch.write_text(json.dumps(header) + "\n")
+        os.replace(scratch, self.folder / HEADER)
+        return self.stored
+
+
+REMEDY = "Give another folder, or make it anew: python -m fairseq_groc remember."
+
+
+def read_header(folder: Path) -> dict:
+    """Return what a store says of itself.
+
+    Raises:
+        CacheError: there is none, it is damaged, or of another format.
+    """
+    try:
+        header = json.loads((Path(folder) / HEADER).read_text())
+    except FileNotFoundError:
+        raise CacheError(f"{folder} holds no remembered text. {REMEDY}") from None
+    except ValueError:
+        header = None
+    if not isinstance(header, dict) or not isinstance(header.get("stored"), int):
+        raise CacheError(f"{folder}/{HEADER} is not readable. {REMEDY}")
+    if header.get("format") != FORMAT:
+        raise CacheError(f"{folder}: remembered text of format {header.get('format')}, expected {FORMAT}. {REMEDY}")
+    return header

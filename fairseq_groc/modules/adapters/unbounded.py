@@ -1,0 +1,73 @@
+"""The unbounded cache: the nearest of all that was said (Grave, Cisse and Joulin 2017).
+
+B: streams; T: positions; K: neighbours; d: size of h.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import List, Optional
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairseq_groc.modules.adapters.caches import Cache
+from fairseq_groc.modules.adapters.mass import Seen
+from fairseq_groc.modules.adapters.search import Search, smallest, squared_distances
+from fairseq_groc.modules.adapters.store import Entries, EntryStore
+
+IN_MEMORY = 4_096  # entries of a stream until they go to disk
+
+
+class UnboundedCache(Cache):
+    """p(w) proportional to the sum of exp(-|h - h_i|^2 / 2 b^2) over the K entries i nearest to h with the word w.
+
+    The bandwidth b is the distance of the K-th (Grave et al. 2017, section 3.2). Keys are rounded to half precision.
+
+    Args:
+        neighbors: K
+        text: entries of another text, seen by every stream besides its own
+    """
+
+    def __init__(self, neighbors: int, text: Optional[Search] = None):
+        self.neighbors, self.text = neighbors, text
+        self._streams: List[Search] = []
+
+    def see(self, queries: Tensor, keys: Tensor, words: Tensor) -> List:
+        if not self._streams:
+            self._streams = [Search(Entries(keys.size(2))) for _ in keys]
+        keys = keys.half()
+        views = []
+        for stream, query, key, word in zip(self._streams, queries, keys, words):
+            views.append((stream, stream.store.count, query, key.float(), word))
+            said = word >= 0
+            stream.store.append(key[said].cpu().numpy(), word[said].cpu().numpy())
+            if stream.store.count > IN_MEMORY and not isinstance(stream.store, EntryStore):
+                stream.store = _copy(stream.store, EntryStore(None, key.size(1)))
+        return views
+
+    def row(self, view) -> Seen:
+        stream, count, queries, keys, said = view
+        late = torch.ones(len(queries), len(keys), dtype=torch.bool, device=queries.device).triu_(1)
+        distances = squared_distances(queries, keys).masked_fill_(late | (said < 0), math.inf)
+        words = said.expand_as(distances)
+        for search, number in ((stream, count), (self.text, self.text.store.count if self.text else 0)):
+            if search is not None and number:
+                near, entries = search.nearest(queries, self.neighbors, number)
+                _, stored = search.store.entries()
+                found = torch.from_numpy(stored[entries.clamp(min=0).cpu().numpy()].astype(np.int64)).to(queries.device)
+                distances, words = torch.cat([distances, near], 1), torch.cat([words, found], 1)
+        distances, words = smallest(distances, words, self.neighbors)
+        farthest = distances.masked_fill(distances == math.inf, 0).amax(1, keepdim=True)  # b^2
+        scores = distances.div_(-2 * farthest.clamp(min=torch.finfo(torch.float32).tiny))
+        return Seen(scores, words.masked_fill(scores == -math.inf, -1))
+
+    def reorder(self, order: Tensor) -> None:
+        stores = [self._streams[i].store for i in order.tolist()]
+        self._streams = [Search(_copy(store, Entries(store.dim))) for store in stores]  # hypotheses are short
+
+
+def _copy(source: Entries, target: Entries) -> Entries:
+    target.append(*source.entries())
+    return target

@@ -1,0 +1,185 @@
+"""Adapters as users type them: one figure through every door, tuning, reports, remembered text."""
+
+import json
+import logging
+import math
+import re
+import shutil
+import sys
+
+import pytest
+from cli_helpers import PLUGIN, evaluated, perplexity, tokens_of
+from fairseq_cli import eval_lm
+
+from fairseq_groc.__main__ import main
+from fairseq_groc.errors import GrocError
+
+ADAPTERS = ["--uniform-weight", "0.05", "--unigram-weight", "0.1", "--local-weight", "0.2", "--unbounded-weight", "0.1"]
+ADAPTERS += ["--cache-theta", "2", "--cache-size", "30", "--cache-neighbors", "9"]
+
+
+@pytest.fixture
+def ours(capsys):
+    """Return a function that runs a command of ours in this process and returns what it printed."""
+
+    def run(*arguments, code=0):
+        capsys.readouterr()
+        assert main([str(part) for part in arguments]) == code
+        printed = capsys.readouterr()
+        return printed.out if code == 0 else printed.err
+
+    return run
+
+
+@pytest.fixture
+def scored(monkeypatch, caplog):
+    """Return a function that runs fairseq-eval-lm in this process and returns what it logged."""
+
+    def run(data, model, *options):
+        caplog.clear()
+        command = ["fairseq-eval-lm", data, *PLUGIN, "--path", model, "--num-workers", 0, *options]
+        monkeypatch.setattr(sys, "argv", [str(part) for part in command])
+        with caplog.at_level(logging.INFO):
+            eval_lm.cli_main()
+        return caplog.text
+
+    return run
+
+
+def printed(figure):
+    """What fairseq-eval-lm prints of a perplexity: two digits behind the point."""
+    return pytest.approx(figure, abs=0.006)
+
+
+def evaluate(ours, data, model, out, *options):
+    ours("evaluate", "--path", model, "--data", data, "--out", out, *options)
+    return json.loads(out.read_text())
+
+
+@pytest.mark.parametrize("head", ["compositional_output", "tied"])
+def test_one_figure_through_every_door(ours, scored, corpus, models, tmp_path, head):
+    data, model, text = corpus / "union", models[head], corpus / "other.txt"
+    report = evaluate(ours, data, model, tmp_path / "r.json", *ADAPTERS, "--verify-normalization", "2")
+    figure = report["all"]["perplexity"]
+    assert report["tokens_scored"] == report["tokens_in_text"] == tokens_of(text) and math.isfinite(figure)
+    assert report["largest_sum_error"] <= 1e-5 and report["verified_positions"] > 0
+    assert figure != pytest.approx(report["all"]["model_perplexity"], rel=1e-3)
+    assert evaluated(scored(data, model, *ADAPTERS)) == (tokens_of(text), printed(figure))
+    assert evaluated(scored(data, model, *ADAPTERS, "--softmax-batch", "3"))[1] == printed(figure)
+    # without the unbounded cache: h of a model that has learned nothing is so even that half precision blurs it
+    exact = [*ADAPTERS, "--unbounded-weight", "0"]
+    assert evaluated(scored(data, model, *exact, "--tokens-per-sample", "1")) == evaluated(scored(data, model, *exact))
+    lines = ours("score", text, "--running", "--path", model, "--data", data, *ADAPTERS).splitlines()
+    scores = [float(line.split("\t")[0]) for line in lines]
+    assert math.exp(-sum(scores) / tokens_of(text)) == pytest.approx(figure, rel=1e-4)
+
+
+def test_commands_of_fairseq_see_the_adapted_model(commands, ours, corpus, models, tmp_path):
+    data, model = corpus / "union", models["compositional_output"]
+    report = evaluate(ours, data, model, tmp_path / "r.json", *ADAPTERS)
+    figure, own = report["all"]["perplexity"], report["all"]["model_perplexity"]
+    assert evaluated(commands.eval_lm(data, model, *ADAPTERS))[1] == printed(figure)
+    validate = ["fairseq-validate", data, *PLUGIN, "--path", model, "--valid-subset", "test", "--batch-size", "1", *ADAPTERS]
+    assert perplexity(commands.ok(*validate)) == printed(figure)
+    output = commands.ok(*validate, "--model-overrides", "{'criterion': {'_name': 'cache_interpolated_cross_entropy'}}")
+    assert [float(p) for p in re.findall(r"ppl ([\d.]+)", output)] == [printed(figure), printed(own)]
+
+
+def test_validation_in_training_is_adapted(commands, ours, corpus, models, tmp_path):
+    options = ["--finetune-from-model", models["tied"], "--output-head", "tied", "--valid-subset", "valid", "--max-update", "1"]
+    options += ["--criterion", "cache_interpolated_cross_entropy", "--lr", "1e-12", "--batch-size-valid", "1"]
+    output = commands.train(corpus / "data", tmp_path, *options, *ADAPTERS)
+    logged = re.findall(r"\| valid on 'valid' subset .*? ppl ([\d.]+)", output)
+    report = evaluate(ours, corpus / "data", models["tied"], tmp_path / "r.json", "--split", "valid", *ADAPTERS)
+    assert float(logged[-1]) == printed(report["all"]["perplexity"])
+
+
+def test_a_report_is_the_same_with_any_number_of_workers(ours, corpus, models, tmp_path):
+    options = ["--streams", "4", "--local-weight", "0.1"]
+    one, two = (
+        evaluate(ours, corpus / "union", models["tied"], tmp_path / f"{n}.json", *options, "--workers", n) for n in (1, 2)
+    )
+    assert one["all"]["impossible"] == two["all"]["impossible"] > 0 and one["all"]["perplexity"] == math.inf
+    for part in ("all", "known", "new"):
+        assert one[part]["tokens"] == two[part]["tokens"] > 0
+    assert one["known"]["perplexity"] == pytest.approx(two["known"]["perplexity"], rel=1e-6)
+    assert one["known"]["tokens"] + one["new"]["tokens"] == one["all"]["tokens"]
+    assert one["checkpoint"] == two["checkpoint"] and one["data"] == two["data"]
+    wrong = ["evaluate", "--path", models["tied"], "--data", corpus / "union", "--streams", "3", "--workers", "2"]
+    assert ours(*wrong, code=1) == "error: --streams 3 must be a multiple of --workers 2, and both positive\n"
+
+
+def test_bits_per_character_are_those_of_the_raw_text(ours, corpus, models, tmp_path):
+    report = evaluate(ours, corpus / "union", models["compositional_output"], tmp_path / "r.json")
+    bits = math.log2(report["all"]["perplexity"]) * report["tokens_scored"]
+    # every word is followed by a blank, every line by its end
+    text = "".join("".join(f"{word} " for word in line.split()) + "\n" for line in open(corpus / "other.txt"))
+    assert report["bits_per_character"] == pytest.approx(bits / len(text), rel=1e-6)
+    assert report["bits_per_byte"] == pytest.approx(bits / len(text.encode()), rel=1e-6)
+
+
+@pytest.mark.parametrize("cache", ["local", "unigram", "unbounded", "none"])
+def test_tuning_finds_what_scoring_then_finds(ours, scored, corpus, models, tmp_path, cache):
+    data, model = tmp_path / "union", models["tied"]
+    shutil.copytree(corpus / "union", data)
+    grid = ["--weights", ".05", ".3", "--thetas", "0", "2", "--sizes", "9", "50", "--neighbors", "3", "9"]
+    grid += ["--uniform", ".01", ".1", "--discounts", ".1", "1"]
+    options = ["--split", "test1", "--cache", cache, "--out", tmp_path / "grid.json"]
+    output = ours("tune", "--path", model, "--data", data, *options, *grid)
+    tried = json.loads((tmp_path / "grid.json").read_text())["grid"]
+    assert len(tried) == {"local": 32, "unigram": 8, "unbounded": 16, "none": 4}[cache]
+    assert (tmp_path / "grid.png").exists() == (cache in ("local", "unbounded"))
+    found = min(row["perplexity"] for row in tried)
+    assert f"best: {found:,.2f}" in output
+    tuned = scored(data, model, "--gen-subset", "test1")
+    assert "adapters as tuned on 'test1'" in tuned and evaluated(tuned)[1] == printed(found)
+    plain = scored(data, model, "--gen-subset", "test1", "--no-tuned-adapters")
+    assert "tuned" not in plain and evaluated(plain)[1] != printed(found)
+    assert "tuned" not in scored(data, models["lookup"], "--gen-subset", "test1")  # which has none here
+    for row in tried[:: len(tried) // 4]:  # some of the grid, by the way that users score
+        flags = [part for name, value in row.items() if name != "perplexity" for part in (f"--{name.replace('_', '-')}", value)]
+        again = evaluate(ours, data, model, tmp_path / "r.json", "--split", "test1", *flags)
+        assert again["all"]["perplexity"] == pytest.approx(row["perplexity"], rel=1e-5)
+    (data / "adapters.json").write_text("{")
+    with pytest.raises(GrocError, match="adapters.json is not readable. Remove it and tune again"):
+        scored(data, model, "--gen-subset", "test1")
+
+
+def test_a_remembered_text_is_seen_and_a_foreign_one_refused(ours, scored, corpus, models, tmp_path):
+    data, model, store = corpus / "data", models["tied"], tmp_path / "train"
+    remember = ["remember", store, "--path", model, "--data", data]
+    assert f"{tokens_of(corpus / 'train.txt'):,} words stored" in ours(*remember)
+    options = ["--gen-subset", "valid", "--unbounded-weight", "0.3", "--cache-neighbors", "9"]
+    seen = evaluated(scored(data, model, *options, "--cache-text", store))
+    unseen = evaluated(scored(data, model, *options))
+    assert seen[0] == unseen[0] and seen[1] != printed(unseen[1])
+    with pytest.raises(GrocError, match="its fingerprint is .*Give another folder, or make it anew"):
+        scored(data, models["lookup"], *options, "--cache-text", store)
+    (store / "keys.f16").write_bytes(b"")
+    with pytest.raises(GrocError, match="is shorter than the"):
+        scored(data, model, *options, "--cache-text", store)
+
+
+def test_remembering_goes_on_where_it_was_killed(ours, corpus, models, tmp_path, monkeypatch):
+    """Blocks are stored at once, the fifth kills; what was reported as stored is there, and the rest is added."""
+    from fairseq_groc.cli import remember
+
+    command = ["remember", "--path", models["compositional_output"], "--data", corpus / "data"]
+    ours(command[0], tmp_path / "whole", *command[1:])
+    monkeypatch.setattr(remember, "COMMIT", -1)
+    whole, commit, reported = remember.commit, remember.commit, []
+
+    def killed(*arguments):
+        if len(reported) == 5:
+            raise KeyboardInterrupt
+        reported.append(commit(*arguments))
+        return reported[-1]
+
+    monkeypatch.setattr(remember, "commit", killed)
+    with pytest.raises(KeyboardInterrupt):
+        ours(command[0], tmp_path / "killed", *command[1:])
+    assert json.loads((tmp_path / "killed" / "header.json").read_text())["stored"] == reported[-1] == 50
+    monkeypatch.setattr(remember, "commit", whole)
+    ours(command[0], tmp_path / "killed", *command[1:])
+    for name in ("keys.f16", "words.u32", "header.json"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
