@@ -15,6 +15,7 @@ from fairseq_groc.__main__ import main
 from fairseq_groc.errors import GrocError
 
 ADAPTERS = ["--uniform-weight", "0.05", "--unigram-weight", "0.1", "--local-weight", "0.2", "--unbounded-weight", "0.1"]
+TUNED = "adapters as tuned on 'test1'"
 ADAPTERS += ["--cache-theta", "2", "--cache-size", "30", "--cache-neighbors", "9"]
 
 
@@ -69,9 +70,11 @@ def test_one_figure_through_every_door(ours, scored, corpus, models, tmp_path, h
     # without the unbounded cache: h of a model that has learned nothing is so even that half precision blurs it
     exact = [*ADAPTERS, "--unbounded-weight", "0"]
     assert evaluated(scored(data, model, *exact, "--tokens-per-sample", "1")) == evaluated(scored(data, model, *exact))
-    lines = ours("score", text, "--running", "--path", model, "--data", data, *ADAPTERS).splitlines()
+    by_line = ["score", text, "--running", "--tokens-per-sample", "10", "--path", model, "--data", data]
+    lines = ours(*by_line, *exact).splitlines()
     scores = [float(line.split("\t")[0]) for line in lines]
-    assert math.exp(-sum(scores) / tokens_of(text)) == pytest.approx(figure, rel=1e-4)
+    report = evaluate(ours, data, model, tmp_path / "r.json", *exact)
+    assert math.exp(-sum(scores) / tokens_of(text)) == pytest.approx(report["all"]["perplexity"], rel=1e-5)
 
 
 def test_commands_of_fairseq_see_the_adapted_model(commands, ours, corpus, models, tmp_path):
@@ -86,7 +89,16 @@ def test_commands_of_fairseq_see_the_adapted_model(commands, ours, corpus, model
 
 
 def test_validation_in_training_is_adapted(commands, ours, corpus, models, tmp_path):
-    options = ["--finetune-from-model", models["tied"], "--output-head", "tied", "--valid-subset", "valid", "--max-update", "1"]
+    options = [
+        "--finetune-from-model",
+        models["tied"],
+        "--output-head",
+        "tied",
+        "--valid-subset",
+        "valid,valid1",
+        "--max-update",
+        "1",
+    ]
     options += ["--criterion", "cache_interpolated_cross_entropy", "--lr", "1e-12", "--batch-size-valid", "1"]
     output = commands.train(corpus / "data", tmp_path, *options, *ADAPTERS)
     logged = re.findall(r"\| valid on 'valid' subset .*? ppl ([\d.]+)", output)
@@ -132,10 +144,10 @@ def test_tuning_finds_what_scoring_then_finds(ours, scored, corpus, models, tmp_
     found = min(row["perplexity"] for row in tried)
     assert f"best: {found:,.2f}" in output
     tuned = scored(data, model, "--gen-subset", "test1")
-    assert "adapters as tuned on 'test1'" in tuned and evaluated(tuned)[1] == printed(found)
+    assert TUNED in tuned and evaluated(tuned)[1] == printed(found)
     plain = scored(data, model, "--gen-subset", "test1", "--no-tuned-adapters")
-    assert "tuned" not in plain and evaluated(plain)[1] != printed(found)
-    assert "tuned" not in scored(data, models["lookup"], "--gen-subset", "test1")  # which has none here
+    assert TUNED not in plain and evaluated(plain)[1] != printed(found)
+    assert TUNED not in scored(data, models["lookup"], "--gen-subset", "test1")  # which has none here
     for row in tried[:: len(tried) // 4]:  # some of the grid, by the way that users score
         flags = [part for name, value in row.items() if name != "perplexity" for part in (f"--{name.replace('_', '-')}", value)]
         again = evaluate(ours, data, model, tmp_path / "r.json", "--split", "test1", *flags)

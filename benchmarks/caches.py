@@ -1,0 +1,137 @@
+"""Scoring with a full cache against scoring without one, and how many true neighbours the approximate search finds.
+
+    python benchmarks/caches.py --out DIR [--sizes 10000 200000] [--entries 200000]
+
+Speed: the paper's Penn Treebank shape (20 streams x 35, 2 layers of 1,024 and 300 units), random words with Zipf's frequencies,
+a tied model; the targets' probabilities alone, and all words' (what fairseq-eval-lm asks for). The cache holds N = 10,000 words
+of each stream. Runs take turns; medians and spread. Recall: of the K nearest of random clusters of keys, the share that the index
+of faiss finds, against all keys compared.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+
+import torch
+from common import keep_memory, machine
+
+from fairseq_groc.modules.adapters import Adapter, AdapterSettings, Memory
+from fairseq_groc.modules.adapters.search import Search
+from fairseq_groc.modules.adapters.store import Entries
+from fairseq_groc.modules.chunked_loss import chunked_cross_entropy
+from fairseq_groc.modules.lstm import LSTMEncoder
+
+STREAMS, BLOCK, DIM, HIDDEN, REMEMBERED = 20, 35, 300, 1024, 10_000
+RUNS = {
+    "no cache": AdapterSettings(),
+    "unigram": AdapterSettings(unigram_weight=0.05),
+    "local": AdapterSettings(local_weight=0.05, cache_size=REMEMBERED),
+    "unbounded": AdapterSettings(unbounded_weight=0.05),
+}
+
+
+class Scorer:
+    """A tied model without fairseq, and the memory of one kind of cache, full."""
+
+    def __init__(self, settings: AdapterSettings, size: int):
+        torch.manual_seed(1)
+        self.words = torch.randn(size, DIM) / DIM**0.5
+        self.bias = torch.zeros(size)
+        self.encoder = LSTMEncoder(DIM, HIDDEN, 2, 0.0, 0.0, 0.0).eval()
+        everything = torch.ones(size, dtype=torch.bool)
+        self.memory = Memory(Adapter(settings, everything, ~everything))
+        self.state = None
+        if settings.caches():
+            for _ in range(0, REMEMBERED, 2_000):
+                self.memory.see(torch.randn(STREAMS, 2_000, DIM) / 2, text(size, 2_000), -1)
+
+    def block(self, tokens, targets, whole: bool):
+        h, self.state = self.encoder(torch.nn.functional.embedding(tokens.t(), self.words), self.state)
+        h = h.transpose(0, 1)
+        view = self.memory.see(h, tokens, -1)
+        if whole:
+            lprobs = torch.log_softmax(torch.nn.functional.linear(h, self.words, self.bias), -1)
+            return view.adapt(lprobs).gather(2, targets.unsqueeze(2))
+        losses = chunked_cross_entropy(h.flatten(0, 1), self.words, self.bias, targets.flatten(), -1)
+        return view.adapt_at(-losses.view(targets.shape), targets)
+
+
+def text(size: int, length: int) -> torch.Tensor:
+    """Return random words (B, T), as frequent as in text: Zipf's law."""
+    return (torch.rand(STREAMS, length).mul(torch.tensor(float(size - 4)).log()).exp().long() + 3).clamp(max=size - 1)
+
+
+@torch.no_grad()
+def speed(size: int, rounds: int) -> dict:
+    """Return milliseconds a block of every run, by way of scoring."""
+    found = {}
+    scorers = {name: Scorer(settings, size) for name, settings in RUNS.items()}
+    for whole in (False, True):
+        seconds = {name: [] for name in scorers}
+        for _ in range(rounds + 2):
+            tokens, targets = text(size, BLOCK), text(size, BLOCK)
+            for name, scorer in scorers.items():
+                begin = time.perf_counter()
+                scorer.block(tokens, targets, whole)
+                seconds[name].append(1000 * (time.perf_counter() - begin))
+        found["all words" if whole else "targets"] = {name: ms[2:] for name, ms in seconds.items()}
+    return found
+
+
+def recall(entries: int, neighbors: int) -> dict:
+    """Return the share of the true nearest keys that the index finds, and the seconds of both searches."""
+    torch.manual_seed(1)
+    centres = torch.randn(2_000, DIM)
+    keys = (centres[torch.randint(2_000, (entries,))] + 0.5 * torch.randn(entries, DIM)).half()
+    queries = centres[torch.randint(2_000, (STREAMS * BLOCK,))] + 0.5 * torch.randn(STREAMS * BLOCK, DIM)
+    store = Entries(DIM)
+    store.append(keys.numpy(), torch.zeros(entries).numpy())
+    found, seconds = [], []
+    for exact in (entries, entries // 2):  # all compared; the index holds all of it
+        search = Search(store, exact)
+        search.nearest(queries[:1], neighbors, entries)  # builds the index
+        begin = time.perf_counter()
+        found.append(search.nearest(queries, neighbors, entries)[1])
+        seconds.append(time.perf_counter() - begin)
+    same = [len(set(a) & set(b)) / neighbors for a, b in zip(found[0].tolist(), found[1].tolist())]
+    return {
+        "entries": entries,
+        "neighbors": neighbors,
+        "recall": statistics.mean(same),
+        "exact_s": seconds[0],
+        "faiss_s": seconds[1],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 200_000])
+    parser.add_argument("--entries", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=15)
+    args = parser.parse_args()
+    keep_memory()
+    results = {"machine": machine(), "ms": {size: speed(size, args.rounds) for size in args.sizes}}
+    results["recall"] = [recall(args.entries, k) for k in (64, 1_024)]
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "caches.json").write_text(json.dumps(results, indent=1) + "\n")
+    print(f"{machine()}; ms a block of {STREAMS} x {BLOCK}: median (min to max)")
+    print(f"{'V':>8} {'scored':<10}{'cache':<11}{'ms':>24}{'x no cache':>12}{'tokens/s':>10}")
+    for size, ways in results["ms"].items():
+        for way, runs in ways.items():
+            base = statistics.median(runs["no cache"])
+            for name, ms in runs.items():
+                middle = statistics.median(ms)
+                spread = f"{middle:.0f} ({min(ms):.0f} to {max(ms):.0f})"
+                print(
+                    f"{size:>8,} {way:<10}{name:<11}{spread:>24}{middle / base:>12.2f}{1000 * STREAMS * BLOCK / middle:>10,.0f}"
+                )
+    for r in results["recall"]:
+        speeds = f"{r['faiss_s']:.2f} s for {STREAMS * BLOCK} queries, exact {r['exact_s']:.2f} s"
+        print(f"recall of {r['neighbors']:,} nearest among {r['entries']:,}: {r['recall']:.1%}; {speeds}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""Train a compositional and a tied model on one domain, score others with the union vocabulary and every adapter, finetune both.
+
+    python examples/adaptation/run.py --texts FOLDER --domain NAME=PATH ... [--temporal FOLDER] --workdir DIR
+
+FOLDER has train.txt, valid.txt and test.txt, tokenised and lower-cased; each PATH is a raw text or a folder of them. The files of
+--temporal begin with a year: those up to 1985 train, the later ones are scored. Everything is done by commands of fairseq and of
+the package; what is done is skipped when it runs again.
+"""
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Dict, List
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+PLUGIN = ["--user-dir", str(ROOT / "fairseq_groc"), "--task", "wordnet_lexicon"]
+TRAINING = (
+    "--arch groc_lstm_lm_small --batch-size 20 --tokens-per-sample 35 --batch-size-valid 20 --optimizer adam --clip-norm 0.25 "
+    "--lr-scheduler polynomial_decay --warmup-updates 50 --no-epoch-checkpoints --num-workers 0 --log-format simple "
+    "--log-interval 100 --criterion chunked_cross_entropy"
+).split()
+MODELS: Dict[str, List[str]] = {
+    "tied": ["--output-head", "tied", "--lr", "0.003"],
+    "GroC": ["--output-head", "compositional_output", "--lr", "0.004", "--sampled-update-fraction", "0.1"],
+}
+UNIFORM = {"tied": ["--uniform", "0.01", "0.03", "0.1", "0.2"], "GroC": ["--discounts", "1", "0.3", "0.1"]}
+CACHES = ("none", "unigram", "local", "unbounded")
+LAST_YEAR = 1985
+# glibc returns large blocks to the system at once, and training asks for them again at every step: keep them instead
+MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 36), "MALLOC_TOP_PAD_": str(1 << 28)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--texts", type=Path, required=True)
+    parser.add_argument("--domain", action="append", default=[], metavar="NAME=PATH")
+    parser.add_argument("--temporal", type=Path)
+    parser.add_argument("--workdir", type=Path, required=True)
+    parser.add_argument("--updates", type=int, default=2000, help="of GroC; tied makes half as many more")
+    parser.add_argument("--finetune-updates", type=int, default=300)
+    parser.add_argument("--valid-tokens", type=int, default=15_000)
+    parser.add_argument("--test-tokens", type=int, default=30_000)
+    parser.add_argument("--in-bf16", action="store_true", help="GroC's products in bfloat16, on CPUs that have it")
+    args = parser.parse_args()
+    os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
+    tables = [experiment(args, "domains", domain_texts(args))]
+    if args.temporal:
+        tables.append(experiment(args, "temporal", temporal_texts(args)))
+    for table in tables:
+        print(table)
+    (args.workdir / "tables.txt").write_text("\n\n".join(tables) + "\n")
+
+
+# -- texts -------------------------------------------------------------------------------------------------------------
+
+
+def domain_texts(args) -> Dict[str, Dict[str, Path]]:
+    """Return the raw texts of every domain: train, valid, test. The first is where the models are trained."""
+    work = args.workdir / "domains" / "raw"
+    found: Dict[str, Dict[str, Path]] = {"in-domain": {}}
+    for split, limit in (("train", 0), ("valid", args.valid_tokens), ("test", args.test_tokens)):
+        lines = (args.texts / f"{split}.txt").read_text().splitlines()
+        found["in-domain"][split] = write(work / f"in-domain.{split}", head(lines, limit))
+    for pair in args.domain:
+        name, path = pair.split("=", 1)
+        lines = tokenized(Path(path), work / f"{name}.all")
+        parts = {"train": lines[: len(lines) // 2], "valid": lines[len(lines) // 2 : len(lines) * 3 // 4]}
+        parts["test"] = lines[len(lines) * 3 // 4 :]
+        limits = {"train": 0, "valid": args.valid_tokens, "test": args.test_tokens}
+        found[name] = {split: write(work / f"{name}.{split}", head(part, limits[split])) for split, part in parts.items()}
+    return found
+
+
+def temporal_texts(args) -> Dict[str, Dict[str, Path]]:
+    """Return the texts of the years up to 1985, the last two of which validate, and of those after."""
+    work = args.workdir / "temporal" / "raw"
+    files = sorted(path for path in args.temporal.iterdir() if path.name[:4].isdigit())
+    years = {path: int(path.name[:4]) for path in files}
+
+    def text(name, chosen):
+        return tokenized([path for path in files if chosen(years[path])], work / f"{name}.all")
+
+    before, held = text("before", lambda y: y < LAST_YEAR - 1), text("held", lambda y: LAST_YEAR - 1 <= y <= LAST_YEAR)
+    after = text("after", lambda y: y > LAST_YEAR)
+    half = len(held) // 2
+    first = {"train": before, "valid": held[:half], "test": held[half:]}
+    third = len(after) // 3
+    later = {"train": after[:third], "valid": after[third : third * 4 // 3], "test": after[third * 4 // 3 :]}
+    domains = {f"up to {LAST_YEAR}": first, f"from {LAST_YEAR + 1}": later}
+    return {
+        name: {split: write(work / f"{i}.{split}", lines) for split, lines in parts.items()}
+        for i, (name, parts) in enumerate(domains.items())
+    }
+
+
+def tokenized(source, target: Path) -> List[str]:
+    """Return the lines of raw files, tokenised and lower-cased; empty ones are left out."""
+    if not target.exists():
+        files = source if isinstance(source, list) else sorted(source.iterdir()) if source.is_dir() else [source]
+        raw = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
+        write(target.with_suffix(".raw"), [line for line in raw.splitlines() if line.strip()])
+        run(
+            sys.executable,
+            "-m",
+            "fairseq_groc",
+            "prepare",
+            "text",
+            f"{target}={target.with_suffix('.raw')}",
+            "--tokenize",
+            "en",
+            "--lower",
+        )
+    return target.read_text().splitlines()
+
+
+def head(lines: List[str], tokens: int) -> List[str]:
+    """Return the first lines with so many tokens; 0: all."""
+    kept, count = [], 0
+    for line in lines:
+        if tokens and count >= tokens:
+            break
+        kept.append(line)
+        count += len(line.split()) + 1
+    return kept
+
+
+def write(path: Path, lines: List[str]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+# -- one experiment ------------------------------------------------------------------------------------------------------
+
+
+def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
+    """Train on the first domain, score all of them; return the table."""
+    work = args.workdir / name
+    first, *others = texts
+    base = binarise(work / "data" / slug(first), texts[first], ["--train", texts[first]["train"]])
+    checkpoints = {model: train(args, base, work / model, options, model) for model, options in MODELS.items()}
+    results: Dict[str, Dict[str, float]] = {}
+    for domain in texts:
+        data = base
+        if domain != first:  # the union vocabulary: the words of the domain after those of training
+            union = ["--vocabulary-from", base, "--new-words-from", texts[domain]["train"]]
+            data = binarise(work / "data" / slug(domain), texts[domain], union)
+        for model, checkpoint in checkpoints.items():
+            for cache in CACHES:
+                row = f"{model} + {cache}" if cache != "none" else {"tied": "tied + uniform"}.get(model, model)
+                results.setdefault(row, {})[domain] = score(work / "scores", data, checkpoint, model, cache)
+    for domain in others:
+        tuned = work / "data" / f"{slug(domain)}-finetune"
+        union = ["--vocabulary", work / "data" / slug(domain) / "dict.txt", "--train", texts[domain]["train"]]
+        binarise(tuned, texts[domain], union)
+        for model, checkpoint in checkpoints.items():
+            options = [*MODELS[model], "--finetune-from-model", checkpoint, "--lr", "0.001"]
+            again = train(args, tuned, work / f"{model}-{slug(domain)}", options, model, args.finetune_updates)
+            results.setdefault(f"{model}, finetuned", {})[domain] = score(work / "scores", tuned, again, model, "none")
+    (work / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    return table(results, list(texts))
+
+
+def slug(domain: str) -> str:
+    return domain.replace(" ", "-")
+
+
+def binarise(dest: Path, texts: Dict[str, Path], options: List) -> Path:
+    if not (dest / "binarised.json").exists():
+        run(ROOT / "scripts" / "preprocess.sh", *options, "--valid", texts["valid"], "--test", texts["test"], "--dest", dest)
+    return dest
+
+
+def train(args, data: Path, save: Path, options: List[str], model: str, updates: int = 0) -> Path:
+    """Train a model; a run that was interrupted goes on."""
+    updates = updates or (args.updates if model == "GroC" else args.updates * 3 // 2)
+    if not (save / "done").exists():
+        precision = ["--encode-in-bf16"] * (args.in_bf16 and model == "GroC")
+        length = ["--max-update", updates, "--total-num-update", updates, "--validate-interval-updates", max(1, updates // 4)]
+        save.mkdir(parents=True, exist_ok=True)
+        where = ["--save-dir", save, "--log-file", save / "train.log"]
+        run("fairseq-train", data, *PLUGIN, *TRAINING, *options, *precision, *length, *where)
+        (save / "done").touch()
+    return save / "checkpoint_best.pt"
+
+
+def score(work: Path, data: Path, checkpoint: Path, model: str, cache: str) -> float:
+    """Tune a cache on the validation text and return the perplexity of the test text with the best settings."""
+    name = f"{checkpoint.parent.name}-{data.name}-{cache}"
+    report, grid = work / f"{name}.json", work / f"{name}-grid.json"
+    if not report.exists():
+        work.mkdir(parents=True, exist_ok=True)
+        common = ["--path", checkpoint, "--data", data, "--tokens-per-sample", 100]
+        fixed = ["--cache", cache, "--no-store", "--out", grid, *UNIFORM[model]]
+        sizes = ["--weights", *"0.03 0.1 0.2 0.3".split(), "--thetas", *"0 0.3 1 3".split(), "--sizes", "5000"]
+        run(sys.executable, "-m", "fairseq_groc", "tune", *common, *fixed, *sizes, "--neighbors", 100, 1000)
+        best = min(json.loads(grid.read_text())["grid"], key=lambda row: row["perplexity"])
+        flags = [part for key, value in best.items() if key != "perplexity" for part in (f"--{key.replace('_', '-')}", value)]
+        run(sys.executable, "-m", "fairseq_groc", "evaluate", *common, *flags, "--out", report)
+    found = json.loads(report.read_text())
+    assert found["tokens_scored"] == found["tokens_in_text"]
+    return found["all"]["perplexity"]
+
+
+def run(*command) -> None:
+    """Run a command; its last lines are shown if it fails."""
+    command = [str(part) for part in command]
+    print("+", " ".join(part if len(part) < 80 else "..." for part in command), file=sys.stderr, flush=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        sys.exit(f"{done.stdout[-3000:]}\nfailed: {' '.join(command)}")
+
+
+def table(results: Dict[str, Dict[str, float]], domains: List[str]) -> str:
+    """Return a table in Markdown: perplexity of each model and adapter on each domain's test text."""
+    lines = ["| | " + " | ".join(domains) + " |", "| --- |" + " --- |" * len(domains)]
+    for row, found in results.items():
+        numbers = [f"{found[d]:,.1f}" if math.isfinite(found.get(d, math.nan)) else "" for d in domains]
+        lines.append(f"| {row} | " + " | ".join(numbers) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
