@@ -46,7 +46,7 @@ class Search:
         indexed = self._grow(count)
         found = [self._compare(queries, neighbors, indexed, count)]
         if indexed:
-            found.append(self._look_up(queries, neighbors))
+            found.append(self._look_up(queries, neighbors, count))
         distances, entries = (torch.cat(parts, dim=1) for parts in zip(*found))
         return smallest(distances, entries, neighbors)
 
@@ -75,15 +75,15 @@ class Search:
         logger.info(f"unbounded cache: {wanted:,} entries indexed")
         return wanted
 
-    def _look_up(self, queries: Tensor, neighbors: int) -> Tuple[Tensor, Tensor]:
-        """Ask the index, and measure what it finds."""
+    def _look_up(self, queries: Tensor, neighbors: int, count: int) -> Tuple[Tensor, Tensor]:
+        """Ask the index, and measure what it finds among the first *count* entries."""
         assert self._index is not None
         _, found = self._index.search(queries.cpu().numpy(), OVERSAMPLE * neighbors)
         entries = torch.from_numpy(found).to(queries.device)
         keys, _ = self.store.entries()
         near = torch.from_numpy(keys[np.maximum(found, 0)].astype(np.float32)).to(queries.device)  # (Q, 2K, d)
         distances = (near - queries.unsqueeze(1)).square_().sum(-1)
-        return distances.masked_fill_(entries < 0, float("inf")), entries
+        return distances.masked_fill_((entries < 0) | (entries >= count), float("inf")), entries
 
 
 def squared_distances(queries: Tensor, keys: Tensor) -> Tensor:
