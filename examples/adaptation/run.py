@@ -8,6 +8,8 @@ the package; what is done is skipped when it runs again.
 """
 
 import argparse
+import contextlib
+import io
 import json
 import math
 import os
@@ -15,6 +17,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Dict, List
+
+from fairseq_groc.__main__ import main as fairseq_groc
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -43,8 +47,10 @@ def main() -> None:
     parser.add_argument("--workdir", type=Path, required=True)
     parser.add_argument("--updates", type=int, default=2000, help="of GroC; tied makes half as many more")
     parser.add_argument("--finetune-updates", type=int, default=300)
+    parser.add_argument("--train-tokens", type=int, default=0, help="of the training text; 0: all of it")
     parser.add_argument("--valid-tokens", type=int, default=15_000)
     parser.add_argument("--test-tokens", type=int, default=30_000)
+    parser.add_argument("--caches", nargs="+", choices=CACHES, default=CACHES)
     parser.add_argument("--in-bf16", action="store_true", help="GroC's products in bfloat16, on CPUs that have it")
     args = parser.parse_args()
     os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
@@ -63,7 +69,7 @@ def domain_texts(args) -> Dict[str, Dict[str, Path]]:
     """Return the raw texts of every domain: train, valid, test. The first is where the models are trained."""
     work = args.workdir / "domains" / "raw"
     found: Dict[str, Dict[str, Path]] = {"in-domain": {}}
-    for split, limit in (("train", 0), ("valid", args.valid_tokens), ("test", args.test_tokens)):
+    for split, limit in (("train", args.train_tokens), ("valid", args.valid_tokens), ("test", args.test_tokens)):
         lines = (args.texts / f"{split}.txt").read_text().splitlines()
         found["in-domain"][split] = write(work / f"in-domain.{split}", head(lines, limit))
     for pair in args.domain:
@@ -152,7 +158,7 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
             union = ["--vocabulary-from", base, "--new-words-from", texts[domain]["train"]]
             data = binarise(work / "data" / slug(domain), texts[domain], union)
         for model, checkpoint in checkpoints.items():
-            for cache in CACHES:
+            for cache in args.caches:
                 row = f"{model} + {cache}" if cache != "none" else {"tied": "tied + uniform"}.get(model, model)
                 results.setdefault(row, {})[domain] = score(work / "scores", data, checkpoint, model, cache)
     for domain in others:
@@ -199,13 +205,23 @@ def score(work: Path, data: Path, checkpoint: Path, model: str, cache: str) -> f
         common = ["--path", checkpoint, "--data", data, "--tokens-per-sample", 100]
         fixed = ["--cache", cache, "--no-store", "--out", grid, *UNIFORM[model]]
         sizes = ["--weights", *"0.03 0.1 0.2 0.3".split(), "--thetas", *"0 0.3 1 3".split(), "--sizes", "5000"]
-        run(sys.executable, "-m", "fairseq_groc", "tune", *common, *fixed, *sizes, "--neighbors", 100, 1000)
+        ours("tune", *common, *fixed, *sizes, "--neighbors", 100, 1000)
         best = min(json.loads(grid.read_text())["grid"], key=lambda row: row["perplexity"])
         flags = [part for key, value in best.items() if key != "perplexity" for part in (f"--{key.replace('_', '-')}", value)]
-        run(sys.executable, "-m", "fairseq_groc", "evaluate", *common, *flags, "--out", report)
+        ours("evaluate", *common, *flags, "--out", report)
     found = json.loads(report.read_text())
     assert found["tokens_scored"] == found["tokens_in_text"]
     return found["all"]["perplexity"]
+
+
+def ours(*command) -> None:
+    """Run a command of the package in this process, which has loaded all it needs."""
+    command = [str(part) for part in command]
+    print("+ fairseq_groc", *(part if len(part) < 80 else "..." for part in command), file=sys.stderr, flush=True)
+    with contextlib.redirect_stdout(io.StringIO()):
+        code = fairseq_groc(command)
+    if code:
+        sys.exit(code)
 
 
 def run(*command) -> None:
