@@ -16,6 +16,7 @@ from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary, tra
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.lexicon.tables import load_tables
+from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
 from fairseq_groc.models.word_decoder import attach_head
 from fairseq_groc.modules.adapters import Adapter, AdapterSettings
 from fairseq_groc.modules.build import needs_lexicon, needs_spellings, ngram_widths
@@ -106,6 +107,7 @@ class WordnetLexiconTask(FairseqTask):
         model.decoder.adapter = self._adapter(model.decoder)
         model.decoder.lexicon, model.decoder.any_lexicon = self._lexicon, self.cfg.any_lexicon
         self._configure(model.decoder.words)
+        offer_vocabulary_changes(model)
         self._decoders.append(model.decoder)
         return model
 
