@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
+from contextlib import contextmanager
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -46,7 +47,7 @@ class ChangingVocabulary:
         Raises:
             DataError: something that is no word; then nothing was added.
         """
-        words = _checked(words, self.dictionary)
+        words = self.check_words(words)
         for word in words:
             if word not in self.dictionary.indices:
                 self.dictionary.add_symbol(word)
@@ -55,6 +56,19 @@ class ChangingVocabulary:
             self.words.add_words(self._entries(missing, entries))
             self._adapt()
         return [self.dictionary.indices[word] for word in words]
+
+    def check_words(self, words: Sequence[str]) -> List[str]:
+        """Return a list of words if all of them are words.
+
+        Raises:
+            DataError: with the first that is none.
+        """
+        for word in _as_words(words):
+            if not word or word.split() != [word]:
+                raise DataError(f"{word!r} is no word: expected characters without blanks")
+            if self.dictionary.indices.get(word, self.dictionary.nspecial) < self.dictionary.nspecial or is_filler(word):
+                raise DataError(f"{word!r} is a symbol of fairseq's, not a word: leave it out")
+        return list(words)
 
     def limit_vocabulary(self, words: Optional[Iterable[str]]) -> None:
         """Let only these words be predicted, besides ``</s>`` and ``<unk>``; the probabilities of the others are 0.
@@ -88,6 +102,18 @@ class ChangingVocabulary:
         words[: self.dictionary.nspecial] = False
         return words
 
+    @contextmanager
+    def vocabulary_at(self, sizes: torch.Tensor) -> Iterator[None]:
+        """Let the adapter take each position of a block for one with its own vocabulary: so many of the first entries, (T)."""
+        if self.adapter is not None:
+            words = self.real_words()
+            met = torch.arange(len(words), device=words.device) < sizes.to(words.device).unsqueeze(1)  # (T, V)
+            self.adapter.set_words(words & met, self.adapter.new)
+        try:
+            yield
+        finally:
+            self._adapt()
+
     def _adapt(self) -> None:
         """Tell the adapter of the vocabulary; the training text lacks every word that was added."""
         if self.adapter is not None:
@@ -113,15 +139,6 @@ def lexicon_limits(tables: Optional[str]) -> Tuple[int, int]:
     """Return how many relations and gloss words a word has in tables, from their fingerprint of the lexicon."""
     found = re.search(r"-r(\d+)-d(\d+)$", tables or "")
     return (int(found[1]), int(found[2])) if found else (MAX_RELATIONS, MAX_DEFINITION)
-
-
-def _checked(words: Sequence[str], dictionary) -> List[str]:
-    for word in _as_words(words):
-        if not word or word.split() != [word]:
-            raise DataError(f"{word!r} is no word: expected characters without blanks")
-        if dictionary.indices.get(word, dictionary.nspecial) < dictionary.nspecial or is_filler(word):
-            raise DataError(f"{word!r} is a symbol of fairseq's, not a word: leave it out")
-    return list(words)
 
 
 def _as_words(words: Iterable[str]) -> List[str]:
