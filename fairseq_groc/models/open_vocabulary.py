@@ -45,7 +45,8 @@ class Totals:
 
     def perplexity(self) -> float:
         """Return the perplexity a token; infinite if one was impossible."""
-        return math.inf if self.impossible else math.exp(-self.log_probability / max(self.tokens, 1))
+        loss = -self.log_probability / max(self.tokens, 1)
+        return math.inf if self.impossible or loss > 700 else math.exp(loss)  # beyond that exp overflows
 
     def bits_per_character(self) -> float:
         return math.inf if self.impossible else -self.log_probability / math.log(2) / max(self.characters, 1)

@@ -28,6 +28,7 @@ class WordRows(nn.Module):
         self.register_buffer("_missing", torch.zeros(len(self.words), dtype=torch.bool), persistent=False)
         self._any_missing = False
         self._growing = GrowingRows()
+        self._loaded = len(self.words)  # words that were not added later
 
     def forward(self, vocabulary=None) -> Tensor:
         """Return the rows, (V, width), or those of ``part``."""
@@ -39,9 +40,10 @@ class WordRows(nn.Module):
         The parameter is a new one then: an optimizer that was made before keeps the old one.
         """
         missing = self._missing if self._any_missing else torch.zeros_like(self._missing)
-        old, drawn = self.weight.detach(), self.draw_new and not bool(missing.all())
-        if drawn:  # the seed changes with the vocabulary, or words that are added one by one would share a row
-            new = draw_like(old[~missing], len(words), seed=len(self.words))
+        old, drawn = self.weight.detach(), self.draw_new and not bool(missing[: self._loaded].all())
+        if drawn:  # each from the rows that were loaded, so it makes no difference which words come together
+            known, first = old[: self._loaded][~missing[: self._loaded]], len(old)
+            new = torch.cat([draw_like(known, 1, seed=number) for number in range(first, first + len(words))])
         else:
             new = old.new_zeros(len(words), old.size(1))
         self.weight = nn.Parameter(self._growing.append(old, new), requires_grad=self.weight.requires_grad)

@@ -59,7 +59,7 @@ class SpellingModel:
         symbols, contexts, place, _ = self._windows([word for word in words if self._spells(word)])
         self._levels: List[_Level] = []
         for length in range(order):
-            here = place > length
+            here = place >= length
             if here.any():
                 self._levels.append(_count(contexts[length][here], symbols[here]))
         first = self._probabilities(np.array([END]), [np.array([self._key(b"", n)]) for n in range(order)], np.array([1]))
@@ -110,7 +110,7 @@ class SpellingModel:
         for length, level in enumerate(self._levels):
             totals, types = _look_up(contexts[length], level.contexts, level.totals, level.types)
             (counts,) = _look_up(contexts[length] * BASE + symbols, level.grams, level.counts)
-            seen = (place > length) & (totals > 0)
+            seen = (place >= length) & (totals > 0)
             p = np.where(seen, (counts + types * p) / np.maximum(totals + types, 1), p)
         return p
 
