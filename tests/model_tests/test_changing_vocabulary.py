@@ -129,15 +129,21 @@ def test_models_that_share_a_dictionary_are_told_one_after_the_other(models):
     assert lprobs_of(first).shape == lprobs_of(second).shape
 
 
-def test_a_drawn_row_is_a_word_s_own(models):
-    model, _ = models("groc_lstm_lm", "tied")
+@pytest.mark.parametrize("head", ["tied", "bins", "mixture_of_softmaxes"])
+def test_a_drawn_row_is_a_word_s_own(models, head):
+    model, _ = models("groc_lstm_lm", head)
     for rows in model.modules():
         if isinstance(rows, WordRows):
             rows.draw_new = True
     model.add_words(NEW[:1])
     model.add_words(NEW[1:])
-    drawn = model.decoder.words.embedding.weight[11:]
-    assert len(drawn.unique(dim=0)) == 3 and bool((lprobs_of(model)[..., 11:] > LOG_ZERO).all())
+    drawn, lprobs = model.decoder.words()[0][11:], lprobs_of(model)
+    assert len(drawn.unique(dim=0)) == 3 and bool((lprobs[..., 11:] > LOG_ZERO).all())
+    targets = torch.tensor([[11, 12, 13, 4, 2, 9], [13, 11, 12, 11, 5, 6]])
+    with torch.no_grad():
+        h, extra, matrices = model.decoder.without_scores(model, {"src_tokens": TOKENS})
+        losses = model.decoder.losses(h, extra, matrices, targets, 4)[0]
+    torch.testing.assert_close(-losses, lprobs.gather(2, targets.unsqueeze(2))[..., 0], rtol=0, atol=1e-5)
 
 
 def test_a_checkpoint_of_a_grown_model_says_which_words_have_no_row(models):

@@ -115,6 +115,9 @@ def test_totals_are_sums_of_what_was_paid(model_with):
     assert totals.perplexity() == pytest.approx(math.exp(-sum(scores) / 19))
     assert totals.first - totals.spelled == pytest.approx(5 * math.log(0.25))
     assert totals.bits_per_character() == pytest.approx(-sum(scores) / math.log(2) / totals.characters)
+    q = SpellingModel([w.encode() for w in WORDS[:-1]])
+    known = NewWords(q, [*WORDS, "<s>", "<pad>", "</s>", "<unk>", "dog", "puppy", "wolf", "ape", "naïve"])
+    assert scorer._new_words.log_share("gnu") - known.log_share("gnu") == pytest.approx(0, abs=1e-12)  # all of them entered q(V)
     assert totals.report().startswith("19 tokens, 5 new words met; perplexity ")
 
 
