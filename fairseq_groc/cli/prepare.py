@@ -54,16 +54,25 @@ def read_lines(path: Path, text_of: Callable[[str, int], str] = lambda line, num
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty: nothing to train or score on")
     with open(path, "rb") as file:
-        for number, raw in enumerate(file, start=1):
-            try:
-                line = raw.decode("utf-8").rstrip("\r\n")
-            except UnicodeDecodeError as error:
-                raise DataError(f"{path}:{number}: not UTF-8 ({error.reason}). Convert the file: iconv -t UTF-8") from None
-            words = text_of(line, number).split()
-            for symbol in RESERVED:
-                if symbol in words:
-                    raise DataError(f"{path}:{number}: contains {symbol}, which fairseq reserves. Remove or respell it.")
-            yield line
+        yield from check_lines(file, str(path), text_of)
+
+
+def check_lines(file: Iterable[bytes], name: str, text_of: Callable[[str, int], str]) -> Iterator[str]:
+    """Yield the lines of an open file as they come, as ``read_lines`` does.
+
+    Raises:
+        DataError: not UTF-8, or a reserved symbol as a word; says where.
+    """
+    for number, raw in enumerate(file, start=1):
+        try:
+            line = raw.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise DataError(f"{name}:{number}: not UTF-8 ({error.reason}). Convert the file: iconv -t UTF-8") from None
+        words = text_of(line, number).split()
+        for symbol in RESERVED:
+            if symbol in words:
+                raise DataError(f"{name}:{number}: contains {symbol}, which fairseq reserves. Remove or respell it.")
+        yield line
 
 
 def _text(args) -> None:

@@ -5,11 +5,12 @@ import math
 import sys
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Tuple
 
 import torch
 
-from fairseq_groc.cli.prepare import read_lines
+from fairseq_groc.cli import open_vocabulary
+from fairseq_groc.cli.prepare import check_lines, read_lines
 from fairseq_groc.data.streams import Block
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.modules.probabilities import LOG_ZERO
@@ -20,32 +21,50 @@ logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("text", help="a file of tokenised lines; with --field, tab-separated")
+    parser.add_argument("text", help="a file of tokenised lines, - for the standard input; with --field, tab-separated")
     parser.add_argument("--path", required=True, help="checkpoint")
     parser.add_argument("--data", required=True, help="data folder with the vocabulary to score with")
     parser.add_argument("--field", type=int, help="the text is this field of each line, from 1 (an n-best list, say)")
     parser.add_argument("--running", action="store_true", help="one running text: do not begin anew at each line")
     add_adapter_arguments(parser)
+    open_vocabulary.add_arguments(parser)
     parser.add_argument("--tokens-per-sample", type=int, default=512, help="tokens at a time")
 
 
 def run(args) -> None:
     if args.field is not None and args.field < 1:
         raise OptionError(f"--field {args.field}: fields count from 1")
-    lines = list(read_lines(Path(args.text), lambda line, number: _field(line, args.field, number, args.text)))
-    texts = [_field(line, args.field, i, args.text) for i, line in enumerate(lines, start=1)]
+    open_vocabulary.check(args)
+    lines: Iterable[str] = _lines(args)
+    if not args.open_vocabulary:
+        lines = list(lines)  # bad input is refused before anything is scored
     hub = load(args.path, args.data, **adapter_options(args))
+    if args.limit_vocabulary:
+        open_vocabulary.limit(hub.models[0], args)
+    if args.open_vocabulary:
+        open_vocabulary.run(hub.models[0], ((line, _field(line, args.field, 0, args.text)) for line in lines), args)
+        return
+    texts = [_field(line, args.field, i, args.text) for i, line in enumerate(lines, start=1)]
     _report_unknown(texts, hub.task.dictionary, args.data)
     impossible = 0
     for line, (score, tokens) in zip(lines, score_lines(hub, texts, args.running, args.tokens_per_sample)):
         impossible += score == -math.inf
-        sys.stdout.write(f"{score:.4f}\t{tokens}\t{line}\n")
-        sys.stdout.flush()
+        open_vocabulary.write_score(score, tokens, line)
     if impossible:
+        why = "words beyond --limit-vocabulary, or " if args.limit_vocabulary else "words "
         logger.warning(
-            f"{impossible:,} of {len(lines):,} lines have words that the model has no row for, and probability 0. "
+            f"{impossible:,} of {len(texts):,} lines have {why}that the model has no row for, and probability 0. "
             "Give --uniform-weight W to mix in the uniform distribution."
         )
+
+
+def _lines(args) -> Iterator[str]:
+    """Yield the lines of the text, those of the standard input as they come."""
+
+    def text_of(line: str, number: int) -> str:
+        return _field(line, args.field, number, args.text)
+
+    return check_lines(sys.stdin.buffer, "-", text_of) if args.text == "-" else read_lines(Path(args.text), text_of)
 
 
 def add_adapter_arguments(parser) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from fairseq_groc.data.streams import Block
 from fairseq_groc.errors import OptionError
+from fairseq_groc.models.changing_vocabulary import ChangingVocabulary
 from fairseq_groc.modules.adapters import Adapter, Memory, View
 from fairseq_groc.modules.build import build_embedding, build_head
 from fairseq_groc.modules.compositional import SurfaceEncoder
@@ -82,7 +83,7 @@ def _output_of(decoder) -> str:
     )
 
 
-class WordDecoder:
+class WordDecoder(ChangingVocabulary):
     """What a decoder with a head does besides its own: adapted probabilities, and checkpoints that say what they are."""
 
     words: WordMatrices
@@ -106,11 +107,8 @@ class WordDecoder:
         if self.training or self.adapter is None:  # type: ignore[attr-defined]
             return scores, extra
         h = getattr(self, self.output_layer_name).features
-        view = self._memory_for(block, kwargs.get("incremental_state")).see(
-            h,
-            prev_output_tokens[:, -h.size(1) :],
-            self.dictionary.pad(),  # type: ignore[attr-defined]
-        )
+        memory, pad = self._memory_for(block, kwargs.get("incremental_state")), self.dictionary.pad()
+        view = memory.see(h, self._predictable(prev_output_tokens[:, -h.size(1) :]), pad)
         return scores, {**(extra if isinstance(extra, dict) else {"attn": extra}), "view": view}
 
     def _memory_for(self, block: Optional[Block], incremental_state) -> Memory:
@@ -169,6 +167,9 @@ class WordDecoder:
         own = head.losses(h.flatten(0, 1), outputs, bias, targets.flatten(), pad, chunk).view(targets.shape)
         if self.training:  # type: ignore[attr-defined]
             return own, own
+        if self.words.limit is not None and not head.plain_softmax:
+            lprobs = torch.log_softmax(self.words.log_scores(h, outputs, bias).float(), -1)
+            own = -lprobs.gather(2, targets.unsqueeze(2)).squeeze(2)
         view, adapted = self._view(extra), own
         if view is not None:
             adapted = -view.adapt_at(-self._discounted(own, h, outputs, bias, targets, chunk), targets)
@@ -183,14 +184,13 @@ class WordDecoder:
         head, pad = self.words.head, self.dictionary.pad()  # type: ignore[attr-defined]
         if head.plain_softmax:  # a factor on a probability is a term of the bias
             return head.losses(h.flatten(0, 1), outputs, bias + shift, targets.flatten(), pad, chunk).view(targets.shape)
-        lprobs = torch.log_softmax(head.log_scores(h, outputs, bias).float(), -1)
+        lprobs = torch.log_softmax(self.words.log_scores(h, outputs, bias).float(), -1)
         return own - shift[targets] + (lprobs + shift).logsumexp(-1)
 
-    def real_words(self) -> Tensor:
-        """Return the mask (V) of real words: no special symbols, no fillers."""
-        words = ~self.words.impossible
-        words[: self.dictionary.nspecial] = False  # type: ignore[attr-defined]
-        return words
+    def _predictable(self, tokens: Tensor) -> Tensor:
+        """Return tokens with padding in place of words beyond the limit: what a cache remembers may be predicted."""
+        limit = self.words.limit
+        return tokens if limit is None else tokens.masked_fill(limit.to(tokens.device)[tokens], self.dictionary.pad())
 
     def get_extra_state(self) -> dict:
         return {"version": OPTIONS_VERSION, "settings": self.settings, "lexicon": self.lexicon}

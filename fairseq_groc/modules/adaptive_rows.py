@@ -34,6 +34,7 @@ class AdaptiveRows(nn.Module):
         if not cutoffs or list(cutoffs) != sorted(set(cutoffs)) or cutoffs[0] < 1 or factor < 1:
             raise OptionError(f"--output-cutoffs {list(cutoffs)} --output-factor {factor}: expected increasing numbers of words")
         self.words = list(words)
+        self.part = slice(None)  # which words are read: see ``growth.rows_of``
         widths = [max(1, dim // factor**i) for i in range(len(cutoffs) + 1)]
         bounds = [0, *cutoffs, max(len(words), cutoffs[-1])]
         self.bins = nn.ModuleList(WordRows(self.words[a:b], width) for a, b, width in zip(bounds, bounds[1:], widths))
@@ -49,9 +50,29 @@ class AdaptiveRows(nn.Module):
         return [rows for rows in self.bins if isinstance(rows, WordRows)]
 
     def forward(self, vocabulary=None) -> Tensor:
-        """Return the embeddings of all words, (V, d)."""
+        """Return the embeddings of all words, (V, d), or those of ``part``."""
+        if self.part != slice(None):
+            return self._some(self._place[self.part])
         rows = torch.cat([project(table.weight) for table, project in zip(self._tables(), self.projections)])
         return rows[self._place]
+
+    def _some(self, place: Tensor) -> Tensor:
+        """Return the embeddings of some words, (n, d), by their places: no other row is projected."""
+        begin, some = 0, []
+        for table, project in zip(self._tables(), self.projections):
+            inside = (place >= begin) & (place < begin + len(table.words))
+            some.append((inside.nonzero().squeeze(1), project(table.weight[place[inside] - begin])))
+            begin += len(table.words)
+        order = torch.cat([numbers for numbers, _ in some]).argsort()
+        return torch.cat([rows for _, rows in some])[order]
+
+    def add_words(self, words: Sequence[str]) -> None:
+        """Append rows to the last bin, where words that came after training are."""
+        first = len(self._place)  # the last bin's rows are the last ones
+        self._tables()[-1].add_words(words)
+        self.words.extend(words)
+        new = torch.arange(first, first + len(words), device=self._place.device)
+        self._place = torch.cat([self._place, new])
 
     def upgrade_state_dict_named(self, state_dict, name: str) -> None:
         """Put every word into the bin that it has in *state_dict* (fairseq calls it before loading)."""

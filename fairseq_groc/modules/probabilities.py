@@ -37,9 +37,9 @@ def uniform_mixture(lprobs: Tensor, weight: float, words: Tensor) -> Tensor:
     Args:
         lprobs: (..., V) log-probabilities of the model
         weight: of the uniform part, in (0, 1)
-        words: mask (V) of the real words, over which it is uniform (no special symbols, no fillers)
+        words: mask of the real words, over which it is uniform (no special symbols, no fillers), (V) or (..., V)
     """
-    uniform = torch.log(weight * words.to(lprobs.dtype) / words.sum())
+    uniform = torch.log(weight * words.to(lprobs.dtype) / words.sum(-1, keepdim=True))
     return torch.logaddexp(lprobs + torch.log1p(lprobs.new_tensor(-weight)), uniform)
 
 

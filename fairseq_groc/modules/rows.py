@@ -7,6 +7,8 @@ from typing import Any, Optional, Sequence
 import torch
 from torch import Tensor, nn
 
+from fairseq_groc.modules.growth import GrowingRows
+
 
 class WordRows(nn.Module):
     """A (V, width) parameter whose checkpoint carries the words, so that rows find their place in any dictionary.
@@ -20,14 +22,34 @@ class WordRows(nn.Module):
     def __init__(self, words: Sequence[str], width: int):
         super().__init__()
         self.draw_new = False
+        self.part = slice(None)  # which rows are read: see ``growth.rows_of``
         self.words = list(words)
         self.weight = nn.Parameter(torch.zeros(len(self.words), width))
         self.register_buffer("_missing", torch.zeros(len(self.words), dtype=torch.bool), persistent=False)
         self._any_missing = False
+        self._growing = GrowingRows()
+        self._loaded = len(self.words)  # words that were not added later
 
     def forward(self, vocabulary=None) -> Tensor:
-        """Return the rows, (V, width)."""
-        return self.weight
+        """Return the rows, (V, width), or those of ``part``."""
+        return self.weight if self.part == slice(None) else self.weight[self.part]
+
+    def add_words(self, words: Sequence[str]) -> None:
+        """Append rows for words that never had one, as loading gives them.
+
+        The parameter is a new one then: an optimizer that was made before keeps the old one.
+        """
+        missing = self._missing if self._any_missing else torch.zeros_like(self._missing)
+        old, drawn = self.weight.detach(), self.draw_new and not bool(missing[: self._loaded].all())
+        if drawn:  # each from the rows that were loaded, so it makes no difference which words come together
+            known, first = old[: self._loaded][~missing[: self._loaded]], len(old)
+            new = torch.cat([draw_like(known, 1, seed=number) for number in range(first, first + len(words))])
+        else:
+            new = old.new_zeros(len(words), old.size(1))
+        self.weight = nn.Parameter(self._growing.append(old, new), requires_grad=self.weight.requires_grad)
+        self._missing = torch.cat([missing, missing.new_full((len(words),), not drawn)])
+        self._any_missing = bool(self._missing.any())
+        self.words.extend(words)
 
     def unknown(self) -> Optional[Tensor]:
         """Return the mask (V) of words that never had a row, or None if all had."""
@@ -67,11 +89,11 @@ class WordRows(nn.Module):
         state_dict[prefix + "_extra_state"] = self.get_extra_state()
 
 
-def draw_like(rows: Tensor, count: int) -> Tensor:
+def draw_like(rows: Tensor, count: int, seed: int = 0) -> Tensor:
     """Return *count* rows drawn from the normal distribution with the mean and covariance of *rows*, (count, width)."""
     wide = rows.double()
     centred = wide - wide.mean(0)
-    random = torch.Generator().manual_seed(0)  # the same model at every loading
+    random = torch.Generator().manual_seed(seed)  # the same model at every loading
     drawn = []
     for piece in torch.arange(count).split(256):  # a draw mixes all rows, so that a word's rows and bias are drawn together
         weights = torch.randn(len(piece), len(rows), generator=random, dtype=torch.float64).to(rows.device)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any, Callable, List, Optional, Tuple, cast
+from typing import Any, Callable, Dict, List, Optional, Tuple, cast
 
 import torch
 from torch import Tensor, nn
 
+from fairseq_groc.lexicon.base import Entry
 from fairseq_groc.modules.compositional import CompositionalEmbedding
 from fairseq_groc.modules.export import fingerprint, load_matrices, save_matrices
+from fairseq_groc.modules.growth import GrowingRows, add_words, rows_of, vocabulary_of
 from fairseq_groc.modules.heads import OutputHead
 from fairseq_groc.modules.probabilities import masked_bias
 from fairseq_groc.modules.rows import WordRows
@@ -54,6 +56,10 @@ class WordMatrices(nn.Module):
         self.full_probability, self.seed = 1.0, 1
         self.sampled: Optional[SampledUpdates] = None
         self.file: Optional[Path] = None
+        self.limit: Optional[Tensor] = None  # mask (V) of words that must not be predicted at present
+        self._entries: Dict[str, Entry] = {}  # of the words that were added
+        self._added: Optional[Vocabulary] = None  # these words, once all of them are needed together
+        self._growing = [GrowingRows() for _ in Matrices.__args__]  # type: ignore[attr-defined]
 
     def begin_step(self, number: int, words: Tensor) -> None:
         """Say which training step comes: the number of updates before it, and the words of its batch."""
@@ -74,11 +80,28 @@ class WordMatrices(nn.Module):
         return self() if current is None else current
 
     def forward(self) -> Matrices:
+        inputs, outputs, bias = self._matrices()
+        if self.limit is not None and self.head.plain_softmax:
+            bias = masked_bias(bias, self.limit.to(bias.device))
+        return inputs, outputs, bias
+
+    def log_scores(self, h: Tensor, outputs: Tensor, bias: Tensor) -> Tensor:
+        """Return the head's scores, (..., V), -inf beyond the limit.
+
+        A softmax without some words is the renormalised one; not so a mixture of softmaxes, whose scores are masked.
+        """
+        scores = self.head.log_scores(h, outputs, bias)
+        if self.limit is None or self.head.plain_softmax:
+            return scores
+        return scores.masked_fill(self.limit.to(scores.device), float("-inf"))
+
+    def _matrices(self) -> Matrices:
+        """Return the matrices, whatever the limit."""
         if not self.head.computes and isinstance(self.embedding, WordRows):  # rows cost nothing to compute
             return self._encode()
         if self.training and self.is_frozen():
             return self._frozen()
-        if self.training and self.sampled is not None and self._step is not None:
+        if self.training and self.sampled is not None and self._step is not None and not self._entries:
             self._kept = None
             embedding, vocabulary = cast(CompositionalEmbedding, self.embedding), cast(Vocabulary, self.vocabulary)
             return self._mask(self.sampled.embed(embedding, vocabulary, self._step))
@@ -87,6 +110,39 @@ class WordMatrices(nn.Module):
             return self._encode()
         return self._keep(self._encode if self.file is None else self._read_or_write)
 
+    @torch.no_grad()
+    def add_words(self, entries: Dict[str, Entry]) -> None:
+        """Append words, at the cost of these alone where matrices are kept.
+
+        Args:
+            entries: of every new word what its lexicon says, for embeddings that read it
+        """
+        kept = self._kept if self._kept is not None and self._kept_for == self._state() else None
+        first, count = len(self.impossible), len(entries)
+        add_words(self.embedding, list(entries))
+        add_words(self.head, list(entries))
+        self._entries.update(entries)
+        self._added = None
+        # masks are copied whole: a byte a word, which any prediction costs a thousandfold
+        self.impossible = torch.cat([self.impossible, self.impossible.new_zeros(count)])
+        if self.limit is not None:
+            self.limit = torch.cat([self.limit, self.limit.new_zeros(count)])
+        if kept is None:
+            self._kept = None
+            return
+        vocabulary = None if self.vocabulary is None else self._vocabulary_of(entries)
+        self._kept = self._appended(kept, self._part(vocabulary, slice(first, None)))
+        self._kept_for = self._state()
+
+    def _appended(self, kept: Matrices, new: Matrices) -> Matrices:
+        shared = kept[1].data_ptr() == kept[0].data_ptr() and kept[1].shape == kept[0].shape  # E_out = E_in
+        bias = self._growing[2].append(kept[2], new[2])
+        inputs = self.embedding() if isinstance(self.embedding, WordRows) else self._growing[0].append(kept[0], new[0])
+        return inputs, inputs if shared else self._growing[1].append(kept[1], new[1]), bias
+
+    def _vocabulary_of(self, entries: Dict[str, Entry]) -> Vocabulary:
+        return vocabulary_of(entries, cast(Vocabulary, self.vocabulary).widths).to(self.impossible.device)
+
     def _keep(self, compute: Callable[[], Matrices]) -> Matrices:
         state = self._state()
         if self._kept is None or self._kept_for != state:
@@ -94,7 +150,21 @@ class WordMatrices(nn.Module):
         return self._kept
 
     def _encode(self) -> Matrices:
-        return self._mask(self.embedding(self.vocabulary))
+        if self.vocabulary is None or not self._entries:
+            return self._mask(self.embedding(self.vocabulary))
+        if self._added is None:
+            self._added = self._vocabulary_of(self._entries)
+        first = self.vocabulary.num_words
+        parts = self._part(self.vocabulary, slice(0, first)), self._part(self._added, slice(first, None))
+        inputs, outputs, bias = (torch.cat(pieces) for pieces in zip(*parts))
+        return inputs, outputs, bias
+
+    def _part(self, vocabulary: Optional[Vocabulary], part: slice) -> Matrices:
+        """Compute the matrices of some words, which are all of *vocabulary*."""
+        with rows_of(self, part):
+            inputs = self.embedding(vocabulary)
+            outputs, bias = self.head(inputs, vocabulary)
+        return inputs, outputs, masked_bias(bias, self._wordless()[part])
 
     def _read_or_write(self) -> Matrices:
         """Read the matrices from ``file`` if they are this model's and vocabulary's, else compute and write them."""
@@ -120,12 +190,15 @@ class WordMatrices(nn.Module):
 
     def _mask(self, inputs: Any) -> Matrices:
         outputs, bias = self.head(inputs, self.vocabulary)
-        return inputs, outputs, masked_bias(bias, self.unpredictable())
+        return inputs, outputs, masked_bias(bias, self._wordless())
 
-    def unpredictable(self) -> Tensor:
-        """Return the mask (V) of entries with probability 0: no words, and words that the head has no row for."""
+    def _wordless(self) -> Tensor:
         unknown = self.head.unknown()
         return self.impossible if unknown is None else self.impossible | unknown
+
+    def unpredictable(self) -> Tensor:
+        """Return the mask (V) of entries with probability 0: no words, words without a row, words beyond the limit."""
+        return self._wordless() if self.limit is None else self._wordless() | self.limit.to(self.impossible.device)
 
     def _state(self) -> Tuple:
         parameters: List[Any] = list(self.embedding.parameters()) + list(self.head.parameters())
@@ -136,7 +209,15 @@ class WordMatrices(nn.Module):
         unknown = self.head.unknown()
         mask = None if unknown is None else (unknown.data_ptr(), unknown._version)
         precision = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device)
-        return precision, id(self.vocabulary), self.impossible.data_ptr(), mask, tuple(versions), tuple(checksums)
+        return (
+            precision,
+            id(self.vocabulary),
+            self.impossible.data_ptr(),
+            len(self.impossible),
+            mask,
+            tuple(versions),
+            tuple(checksums),
+        )
 
     def _checksum(self, parameter: Tensor) -> Tensor:
         """Return a weighted sum: unlike a norm, it changes when signs or places do."""

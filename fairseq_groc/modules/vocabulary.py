@@ -69,14 +69,15 @@ class Vocabulary(nn.Module):
         forms: F spellings in UTF-8, the V words of the dictionary first
         relations, definitions: ``(items, offsets)``; item lists of forms for each word, V + 1 offsets
         widths: n-gram widths of the encoder's filters
+        num_special: how many forms at the beginning are the dictionary's special entries
     """
 
-    def __init__(self, forms: Sequence[bytes], relations, definitions, widths: Sequence[int]):
+    def __init__(self, forms: Sequence[bytes], relations, definitions, widths: Sequence[int], num_special: int = 4):
         super().__init__()
         self.num_words = len(relations[1]) - 1
         self.num_forms = len(forms)
         self.widths = list(widths)
-        symbols, offsets = spell(forms)
+        symbols, offsets = spell(forms, num_special)
         for width in self.widths:
             ngrams, windows, starts = distinct_ngrams(symbols, offsets, width)
             self.register_buffer(f"ngrams_{width}", torch.from_numpy(ngrams.astype(np.int32)), persistent=False)

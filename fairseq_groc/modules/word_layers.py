@@ -58,4 +58,4 @@ class OutputLayer(nn.Module):
         if self.deferred:
             return h
         _, outputs, bias = self._words[0].end()
-        return self._words[0].head.log_scores(h, outputs, bias)
+        return self._words[0].log_scores(h, outputs, bias)

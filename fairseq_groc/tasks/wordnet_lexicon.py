@@ -17,6 +17,7 @@ from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, o
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.stored import open_remembered, tuned_adapters
 from fairseq_groc.lexicon.tables import load_tables
+from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
 from fairseq_groc.models.word_decoder import attach_head
 from fairseq_groc.modules.adapters import Adapter, AdapterSettings
 from fairseq_groc.modules.adapters.search import Search
@@ -107,6 +108,7 @@ class WordnetLexiconTask(FairseqTask):
         attach_head(model.decoder, settings, self.lexicon_vocabulary(settings))
         model.decoder.lexicon, model.decoder.any_lexicon = self._lexicon, self.cfg.any_lexicon
         self._configure(model.decoder.words)
+        offer_vocabulary_changes(model)
         self._decoders.append(model.decoder)
         return model
 

@@ -166,6 +166,20 @@ class Adapter:
         """Return an adapter of the same words and text that does something else."""
         return Adapter(settings, self._words, self._new, self._text)
 
+    @property
+    def new(self) -> Tensor:
+        """The mask (V) of words that the training text lacks."""
+        return self._new
+
+    def set_words(self, words: Tensor, new: Tensor) -> None:
+        """Go on over another vocabulary in which no word changed its number; the masks are as at the beginning.
+
+        Args:
+            words: (V), or (T, V) where each position of a block has a vocabulary of its own
+            new: (V)
+        """
+        self._words, self._new = words, new
+
     def new_caches(self) -> List[Tuple[float, Cache]]:
         """Return the caches that act, each with its weight, remembering nothing."""
         return [(weight, self._cache(name)) for name, weight in self.settings.caches().items()]

@@ -44,4 +44,4 @@ class ConvolutionalOutput(OutputHead):
 
     def forward(self, embeddings: Tensor, vocabulary=None) -> Tuple[Tensor, Tensor]:
         encoded = self.surface(vocabulary)[: len(embeddings)]
-        return torch.add(encoded, self.mapping(self.correction.weight)), self.bias.weight.squeeze(1)
+        return torch.add(encoded, self.mapping(self.correction())), self.bias().squeeze(1)

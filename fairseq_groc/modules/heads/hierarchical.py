@@ -65,6 +65,17 @@ class HierarchicalOutput(BiasedOutput):
         saved = state_dict.setdefault(f"{name}._extra_state" if name else "_extra_state", self.get_extra_state())["bins"]
         self._assign(torch.tensor([saved.get(word, self.clusters.out_features) for word in self.words]))
 
+    def add_words(self, words: Sequence[str]) -> None:
+        """Put words that came after training into the last bin."""
+        self.bias.add_words(words)
+        last, count, before = self.clusters.out_features, len(words), len(self.number)
+        new = torch.arange(count, device=self.number.device)
+        self.number = torch.cat([self.number, new.new_full((count,), last)])
+        self.place = torch.cat([self.place, self._sizes[last] + new])
+        self.order = torch.cat([self.order, before + new])
+        self._sizes[last] += count
+        self.words.extend(words)
+
     def forward(self, embeddings: Tensor, vocabulary=None) -> Tuple[Tensor, Tensor]:
         return embeddings, self.biases()
 

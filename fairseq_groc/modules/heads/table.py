@@ -19,7 +19,7 @@ class BiasedOutput(OutputHead):
 
     def biases(self) -> Tensor:
         """Return b, (V)."""
-        return self.bias.weight.squeeze(1)
+        return self.bias().squeeze(1)
 
     def unknown(self) -> Optional[Tensor]:
         return self.bias.unknown()
@@ -54,4 +54,4 @@ class LookupOutput(BiasedOutput):
         return cls(words, dim)
 
     def forward(self, embeddings: Tensor, vocabulary=None) -> Tuple[Tensor, Tensor]:
-        return self.rows.weight, self.biases()
+        return self.rows(), self.biases()

@@ -1,0 +1,133 @@
+"""What ``score`` does beyond a fixed vocabulary: words that enter it when they are first met, and limits to it."""
+
+import logging
+import math
+import sys
+from pathlib import Path
+from typing import Iterable, List, Optional, Tuple
+
+from fairseq_groc.cli.prepare import read_lines
+from fairseq_groc.data.fingerprint import trained_words
+from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.lexicon import Lexicon, NoLexicon, open_lexicon
+from fairseq_groc.models.changing_vocabulary import lexicon_limits
+from fairseq_groc.models.open_vocabulary import OpenVocabularyScorer
+from fairseq_groc.modules.new_words import NewWordMass, rate_of_new_words
+from fairseq_groc.modules.probabilities import is_filler
+
+logger = logging.getLogger(__name__)
+ADAPTIVE, UNK = "adaptive", "unk"
+
+
+def add_arguments(parser) -> None:
+    group = parser.add_argument_group("vocabulary")
+    group.add_argument(
+        "--open-vocabulary", action="store_true", help="take words into the vocabulary when they are first met, line by line"
+    )
+    group.add_argument(
+        "--new-word-mass",
+        metavar="MASS",
+        help="with --open-vocabulary, the probability that the next word is a new one: a number; unk: that of <unk>; "
+        "adaptive (default): the rate of new words so far",
+    )
+    group.add_argument("--limit-vocabulary", metavar="FILE", help="predict only the words of this file, the first of each line")
+    group.add_argument(
+        "--lexicon-path", help="of new words: a .tsv or .jsonl lexicon, a WordNet folder, or 'none' (default: that of the data)"
+    )
+
+
+def check(args) -> None:
+    """Refuse options that do not go together.
+
+    Raises:
+        OptionError: which, and why.
+    """
+    if args.new_word_mass is not None and not args.open_vocabulary:
+        raise OptionError("--new-word-mass concerns words that are met: give --open-vocabulary")
+    if args.lexicon_path and not (args.open_vocabulary or args.limit_vocabulary):
+        raise OptionError("--lexicon-path concerns new words: give --open-vocabulary or --limit-vocabulary")
+    _fixed_mass(args.new_word_mass or ADAPTIVE)
+
+
+def limit(model, args) -> None:
+    """Let a model predict only the words of a file; those that its vocabulary lacks are added."""
+    words = [line.split()[0] for line in read_lines(Path(args.limit_vocabulary)) if line.strip()]
+    words = list(dict.fromkeys(word for word in words if not is_filler(word) and word != model.decoder.dictionary.unk_word))
+    before = len(model.decoder.dictionary)
+    if any(word not in model.decoder.dictionary.indices for word in words):
+        model.add_words(words, data_lexicon(model.decoder, args.lexicon_path))
+    model.limit_vocabulary(words)
+    added = len(model.decoder.dictionary) - before
+    logger.info(f"vocabulary limited to {len(words):,} words of {args.limit_vocabulary}, {added:,} of them new")
+
+
+def run(model, lines: Iterable[Tuple[str, str]], args) -> None:
+    """Score lines as they come, each with what of it is text, and report at the end."""
+    lexicon, mass = data_lexicon(model.decoder, args.lexicon_path), _mass(model.decoder.dictionary, args)
+    scorer = OpenVocabularyScorer(model, mass, lexicon, args.running, args.tokens_per_sample)
+    for number, (line, text) in enumerate(lines, start=1):
+        try:
+            score, tokens = scorer.score(text)
+        except DataError as error:
+            raise DataError(f"{args.text}:{number}: {error}") from None
+        write_score(score, tokens, line)
+    logger.info(scorer.totals.report())
+    if scorer.totals.impossible:
+        logger.warning(
+            f"{scorer.totals.impossible:,} tokens have probability 0: the model has no row for a word that is met again"
+            f"{', or it is beyond --limit-vocabulary' if args.limit_vocabulary else ''}. "
+            "Give --uniform-weight W or --local-weight W."
+        )
+
+
+def write_score(score: float, tokens: int, line: str) -> None:
+    """Print a line's score at once, for whoever waits for it."""
+    sys.stdout.write(f"{score:.4f}\t{tokens}\t{line}\n")
+    sys.stdout.flush()
+
+
+def data_lexicon(decoder, path: Optional[str]) -> Optional[Lexicon]:
+    """Return the lexicon to look new words up in: the one at *path*, or the one that the data's tables come from.
+
+    Raises:
+        DataError: the tables come from a lexicon that is not this machine's WordNet, and no path says where it is.
+    """
+    tables = decoder.lexicon
+    if tables is None:  # the model reads none
+        return None
+    if path is None and tables.startswith("none-"):
+        return NoLexicon()
+    lexicon = open_lexicon(path) if path or tables.startswith("wordnet-") else NoLexicon()
+    relations, definition = lexicon_limits(tables)
+    if f"{lexicon.fingerprint()}-r{relations}-d{definition}" != tables:
+        if path is None:
+            raise DataError(f"the data's tables come from a lexicon ({tables}) that new words need: give --lexicon-path LEXICON")
+        logger.warning(f"new words are looked up in another lexicon ({lexicon.fingerprint()}) than the data's ({tables})")
+    return lexicon
+
+
+def _fixed_mass(given: str) -> Optional[float]:
+    if given in (ADAPTIVE, UNK):
+        return None
+    try:
+        mass = float(given)
+    except ValueError:
+        mass = math.nan
+    if not 0 < mass < 1:
+        raise OptionError(f"--new-word-mass {given}: expected {ADAPTIVE}, {UNK} or a number between 0 and 1")
+    return mass
+
+
+def _mass(dictionary, args) -> Optional[NewWordMass]:
+    given = args.new_word_mass or ADAPTIVE
+    fixed = _fixed_mass(given)
+    if fixed is not None:
+        return NewWordMass(fixed, fixed=True)
+    return None if given == UNK else NewWordMass(rate_of_new_words(_trained_counts(dictionary, Path(args.data))))
+
+
+def _trained_counts(dictionary, data: Path) -> List[int]:
+    """Return how often the training text has each of its words."""
+    words = slice(dictionary.nspecial, None)
+    entries = list(zip(dictionary.symbols[words], dictionary.count[words]))[: trained_words(data)]
+    return [count for word, count in entries if not is_filler(word)]

@@ -1,0 +1,147 @@
+"""Change a language model's vocabulary while it runs: add words, limit what is predicted."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+
+import torch
+
+from fairseq_groc.errors import DataError
+from fairseq_groc.lexicon.base import Entry, Lexicon
+from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS
+from fairseq_groc.modules.adapters import Adapter
+from fairseq_groc.modules.compositional import CompositionalEmbedding
+from fairseq_groc.modules.probabilities import is_filler
+from fairseq_groc.modules.softmax_layer import WordMatrices
+
+WordEntries = Union[None, Mapping[str, Entry], Lexicon]
+
+
+class ChangingVocabulary:
+    """What a decoder with a head does to its vocabulary without training. A word's number never changes."""
+
+    words: WordMatrices
+    adapter: Optional[Adapter]
+    lexicon: Optional[str]
+    dictionary: Any
+
+    def add_words(self, words: Sequence[str], entries: WordEntries = None) -> List[int]:
+        """Append words to the dictionary and to all that goes with it, at the cost of the new words alone.
+
+        Embeddings, biases and masks are as if the model had been loaded with the longer dictionary; those of the words before are
+        not computed again. For heads with a row a word a new word has none, and probability 0, as in loading; but
+        ``convolutional`` predicts it from its spelling. The dictionary grows in place: models that share it (an ensemble) must
+        each be told of the words.
+
+        Args:
+            words: those that are there already are left as they are
+            entries: what the new words are made of besides their spelling: ``{word: Entry}``, where a word may be missing, or a
+                lexicon to look them up in, with as many relations and gloss words as the data's tables have. None: their
+                spelling alone. Ignored by models that read no lexicon.
+
+        Returns:
+            the numbers of *words*, one each
+
+        Raises:
+            DataError: something that is no word; then nothing was added.
+        """
+        words = self.check_words(words)
+        for word in words:
+            if word not in self.dictionary.indices:
+                self.dictionary.add_symbol(word)
+        missing = self.dictionary.symbols[len(self.words.impossible) :]
+        if missing:
+            self.words.add_words(self._entries(missing, entries))
+            self._adapt()
+        return [self.dictionary.indices[word] for word in words]
+
+    def check_words(self, words: Sequence[str]) -> List[str]:
+        """Return a list of words if all of them are words.
+
+        Raises:
+            DataError: with the first that is none.
+        """
+        for word in _as_words(words):
+            if not word or word.split() != [word]:
+                raise DataError(f"{word!r} is no word: expected characters without blanks")
+            if self.dictionary.indices.get(word, self.dictionary.nspecial) < self.dictionary.nspecial or is_filler(word):
+                raise DataError(f"{word!r} is a symbol of fairseq's, not a word: leave it out")
+        return list(words)
+
+    def limit_vocabulary(self, words: Optional[Iterable[str]]) -> None:
+        """Let only these words be predicted, besides ``</s>`` and ``<unk>``; the probabilities of the others are 0.
+
+        It holds for all that reads probabilities: scoring, criteria, generation, adapters. Any word may still be read as context,
+        and words that are added later may be predicted.
+
+        Args:
+            words: of the vocabulary; None lifts the limit
+
+        Raises:
+            DataError: a word that the vocabulary lacks; then nothing has changed.
+        """
+        if words is None:
+            self.words.limit = None
+        else:
+            words = _as_words(words)
+            lacking = [word for word in words if word not in self.dictionary.indices]
+            if lacking:
+                raise DataError(f"{len(lacking):,} words, {lacking[0]!r} first, are not in the vocabulary: add_words them first")
+            limit = torch.ones_like(self.words.impossible)
+            limit[[self.dictionary.eos(), self.dictionary.unk(), *(self.dictionary.indices[word] for word in words)]] = False
+            self.words.limit = limit
+        self._adapt()
+
+    def real_words(self) -> torch.Tensor:
+        """Return the mask (V) of real words that may be predicted: no special symbols, no fillers, none beyond the limit."""
+        words = ~self.words.impossible
+        if self.words.limit is not None:
+            words &= ~self.words.limit.to(words.device)
+        words[: self.dictionary.nspecial] = False
+        return words
+
+    @contextmanager
+    def vocabulary_at(self, sizes: torch.Tensor) -> Iterator[None]:
+        """Let the adapter take each position of a block for one with its own vocabulary: so many of the first entries, (T)."""
+        if self.adapter is not None:
+            words = self.real_words()
+            met = torch.arange(len(words), device=words.device) < sizes.to(words.device).unsqueeze(1)  # (T, V)
+            self.adapter.set_words(words & met, self.adapter.new)
+        try:
+            yield
+        finally:
+            self._adapt()
+
+    def _adapt(self) -> None:
+        """Tell the adapter of the vocabulary; the training text lacks every word that was added."""
+        if self.adapter is not None:
+            new, words = self.adapter.new, self.real_words()
+            self.adapter.set_words(words, torch.cat([new, new.new_ones(len(words) - len(new))]))
+
+    def _entries(self, words: Sequence[str], entries: WordEntries) -> Dict[str, Entry]:
+        reads = isinstance(self.words.embedding, CompositionalEmbedding)
+        if entries is None or not reads:
+            return {word: Entry() for word in words}
+        if isinstance(entries, Mapping):
+            return {word: entries.get(word, Entry()) for word in words}
+        limits = lexicon_limits(self.lexicon)
+        return {word: entries.lookup(word, *limits) for word in words}
+
+
+def offer_vocabulary_changes(model) -> None:
+    """Make ``add_words`` and ``limit_vocabulary`` of a model's decoder methods of the model."""
+    model.add_words, model.limit_vocabulary = model.decoder.add_words, model.decoder.limit_vocabulary
+
+
+def lexicon_limits(tables: Optional[str]) -> Tuple[int, int]:
+    """Return how many relations and gloss words a word has in tables, from their fingerprint of the lexicon."""
+    found = re.search(r"-r(\d+)-d(\d+)$", tables or "")
+    return (int(found[1]), int(found[2])) if found else (MAX_RELATIONS, MAX_DEFINITION)
+
+
+def _as_words(words: Iterable[str]) -> List[str]:
+    if isinstance(words, str):
+        raise DataError(f"expected a list of words, not one text: [{words!r}]")
+    return list(words)

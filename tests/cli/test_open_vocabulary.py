@@ -1,0 +1,102 @@
+"""score over a vocabulary that grows or is limited: what users type and what is printed."""
+
+import math
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_helpers import ROOT, tokens_of
+
+from fairseq_groc.cli.score import load
+from fairseq_groc.lexicon import FileLexicon
+
+SCORE = [sys.executable, "-m", "fairseq_groc", "score"]
+LEXICON = ["--lexicon-path", Path(__file__).parents[1] / "data" / "mini.tsv"]
+
+
+def rows_of(output):
+    """Return (log-probability, tokens) line by line."""
+    found = re.findall(r"^(-\d\S*|-inf|0.0000)\t(\d+)\t", output, re.MULTILINE)
+    return [(float(score), int(tokens)) for score, tokens in found]
+
+
+@pytest.fixture
+def where(corpus, models):
+    """What says which model, over the vocabulary of the training text alone."""
+    return ["--path", models["compositional_output"], "--data", corpus / "data"]
+
+
+def test_a_text_with_new_words_is_scored_and_reported(commands, corpus, models, where):
+    output = commands.ok(*SCORE, corpus / "other.txt", "--open-vocabulary", *where, *LEXICON)
+    rows, total = rows_of(output), tokens_of(corpus / "other.txt")
+    assert sum(tokens for _, tokens in rows) == total and all(math.isfinite(score) for score, _ in rows)
+    tokens, new, perplexity = re.findall(r"([\d,]+) tokens, (\d+) new words met; perplexity ([\d.,]+)", output)[0]
+    words = set((corpus / "other.txt").read_text(encoding="utf-8").split())
+    known = set((corpus / "train.txt").read_text(encoding="utf-8").split())
+    assert int(tokens.replace(",", "")) == total and int(new) == len(words - known) == 4
+    expected = math.exp(-sum(score for score, _ in rows) / total)
+    assert float(perplexity.replace(",", "")) == pytest.approx(expected, rel=1e-3)
+    assert re.search(r"[\d.]+ bits per character; [\d.]+% of the bits for first occurrences", output)
+    adapted = ["--local-weight", "0.2", "--uniform-weight", "0.1", "--running", "--new-word-mass", "0.01"]
+    cached = rows_of(commands.ok(*SCORE, corpus / "other.txt", "--open-vocabulary", *where, *LEXICON, *adapted))
+    assert len(cached) == len(rows) and cached != rows
+    tied = ["--path", models["tied"], "--data", corpus / "data"]
+    output = commands.ok(*SCORE, corpus / "other.txt", "--open-vocabulary", *tied)
+    assert "tokens have probability 0: the model has no row for a word that is met again" in output
+
+
+def test_lines_are_answered_as_they_come(where):
+    """The standard input stays open while the answers are read."""
+    command = [str(part) for part in [*SCORE, "-", "--open-vocabulary", *where, *LEXICON]]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+    ) as process:
+        answers = []
+        for line in ("the cat sat", "the gnu sat", "the gnu sat"):
+            print(line, file=process.stdin, flush=True)
+            answers.append(process.stdout.readline().rstrip("\n").split("\t"))
+        process.stdin.close()
+        assert process.stdout.read() == ""
+    assert process.returncode == 0 and [answer[1:] for answer in answers][0] == ["4", "the cat sat"]
+    first, again = float(answers[1][0]), float(answers[2][0])
+    assert first < again - 5  # a spelling of three letters is paid for once
+
+
+def test_a_limit_is_a_renormalised_vocabulary(commands, corpus, where, tmp_path):
+    text, limit = tmp_path / "text.txt", tmp_path / "limit.txt"
+    text.write_text("the cat sat\nthe dog sat\nthe hound\n")
+    limit.write_text("the 12\ncat 3\nsat 1\nhound 1\nmadeupword0000 0\n")  # a dict.txt, with a word that DATA lacks
+    output = commands.ok(*SCORE, text, "--limit-vocabulary", limit, *where, *LEXICON)
+    limited, whole = rows_of(output), rows_of(commands.ok(*SCORE, text, *where))
+    assert "vocabulary limited to 4 words" in output and "1 of them new" in output
+    assert limited[0][0] > whole[0][0] and limited[1][0] == -math.inf and math.isfinite(limited[2][0])
+    assert "1 of 3 lines have words beyond --limit-vocabulary" in output
+    hub = load(where[1], str(where[3]))
+    model = hub.models[0]
+    model.add_words(["hound"], FileLexicon(LEXICON[1]))
+    model.limit_vocabulary(["the", "cat", "sat", "hound"])
+    figures = [hub.score(line)["positional_scores"].sum().item() for line in ("the cat sat", "the hound")]
+    assert figures == pytest.approx([limited[0][0], limited[2][0]], abs=1e-3)
+    assert set(hub.sample("the", beam=2, max_len_b=6).split()) <= {"the", "cat", "sat", "hound", "<unk>"}
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--new-word-mass", "0.1"], "--new-word-mass concerns words that are met: give --open-vocabulary"),
+        (["--open-vocabulary", "--new-word-mass", "2"], "--new-word-mass 2: expected adaptive, unk or a number between 0 and 1"),
+        (["--lexicon-path", "none"], "--lexicon-path concerns new words"),
+        (["--open-vocabulary"], "the data's tables come from a lexicon (file-"),
+        (["--open-vocabulary", "--lexicon-path", "none", "--new-word-mass", "unk"], "text.txt:2: <unk> is a word of the text"),
+        (["--limit-vocabulary", "nowhere.txt"], "nowhere.txt: no such file"),
+    ],
+)
+def test_bad_input_is_one_line(commands, where, tmp_path, options, message):
+    text = tmp_path / "text.txt"
+    text.write_text("the cat\nthe <unk>\n")
+    output = commands.fails(*SCORE, text, *where, *options)
+    assert message in output and "Traceback" not in output
