@@ -106,7 +106,9 @@ def load(path: str, data: str, **options):
         raise DataError(f"{folder}/dict.txt not found: --data wants a folder from scripts/preprocess.sh")
     from fairseq.models import FairseqLanguageModel
 
-    return FairseqLanguageModel.from_pretrained(str(checkpoint.parent), checkpoint.name, str(folder), **options).eval()
+    hub = FairseqLanguageModel.from_pretrained(str(checkpoint.parent), checkpoint.name, str(folder), **options).eval()
+    hub.task.prepare_scoring()
+    return hub
 
 
 def _field(line: str, field, number: int, path: str) -> str:
@@ -128,7 +130,6 @@ def score_lines(hub, texts: List[str], running: bool = False, block: int = 512) 
         hub: what ``from_pretrained`` returns
         running: carry the state from line to line; otherwise every line begins from the zero state
     """
-    hub.task.prepare_scoring()
     model, dictionary = hub.models[0], hub.task.dictionary
     block = min(block, int(model.decoder.max_positions()))
     previous, begin = dictionary.eos(), 0

@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Seque
 
 import torch
 
-from fairseq_groc.errors import DataError
+from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.lexicon.base import Entry, Lexicon
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS
 from fairseq_groc.modules.adapters import Adapter
@@ -81,7 +81,10 @@ class ChangingVocabulary:
 
         Raises:
             DataError: a word that the vocabulary lacks; then nothing has changed.
+            OptionError: an unbounded cache remembers another text, which may have any word.
         """
+        if words is not None and self.adapter is not None and self.adapter.text is not None:
+            raise OptionError("a limited vocabulary does not go with --cache-text, whose words may be any: leave one out")
         if words is None:
             self.words.limit = None
         else:

@@ -85,9 +85,10 @@ def test_the_order_of_lines_is_drawn_from_seed_and_epoch(make, lines_of):
     assert plan(1, 1) != plan(2, 1) and plan(1, 1) != plan(1, 2)
 
 
-def test_batches_say_their_block_only_to_models_that_carry_states(make, as_lines):
+def test_batches_say_their_block_for_what_remembers(make, as_lines):
     dataset = make(as_lines([10, 2]), carries=False)
-    assert set(dataset[dataset.plan(1, 1, 1, 35)[0]]["net_input"]) == {"src_tokens", "src_lengths"}
+    plan = dataset.plan(1, 1, 1, 35)[0]
+    assert dataset[plan]["net_input"]["block"] is plan.block
 
 
 @pytest.mark.parametrize("special, name", [(0, "<s>"), (1, "<pad>")])

@@ -147,19 +147,20 @@ def test_by_hand():
     assert p[4, [b, a, c]].tolist() == pytest.approx([half + 0.5 * x / sum(e) for x in e])
 
 
-def test_parts_of_a_batch_are_the_whole(text):
+@pytest.mark.parametrize("streams, size", [(3, 17), (1, 1)])
+def test_parts_of_a_batch_are_the_whole(text, streams, size):
     """fairseq-eval-lm --softmax-batch hands over runs of positions of all streams in one row."""
-    h, tokens, lprobs, _ = text
+    h, tokens, lprobs, _ = (part[:streams] for part in text)
     for name, settings in SETTINGS.items():
         whole = Memory(adapter_of(settings)).see(h, tokens, PAD).adapt(lprobs.clone())
         view = Memory(adapter_of(settings)).see(h, tokens, PAD)
-        parts = [view.adapt(part.clone()) for part in lprobs.reshape(1, -1, V).split(17, dim=1)]
+        parts = [view.adapt(part.clone()) for part in lprobs.reshape(1, -1, V).split(size, dim=1)]
         torch.testing.assert_close(torch.cat(parts, 1).view_as(whole), whole, rtol=1e-6, atol=1e-6, msg=name)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_word_by_word_with_reordered_hypotheses(name, text):
-    """In beam search a hypothesis goes on from another's history; only the last position is asked for."""
+    """In beam search a hypothesis goes on from another's history; every step is a block of one."""
     h, tokens, lprobs, _ = text
     order = torch.tensor([2, 0, 0])
     memory = Memory(adapter_of(SETTINGS[name]))
@@ -170,7 +171,7 @@ def test_word_by_word_with_reordered_hypotheses(name, text):
     h_after = torch.cat([h[order, :10], h[:, 10:11]], 1)
     tokens_after = torch.cat([tokens[order, :10], tokens[:, 10:11]], 1)
     view = Memory(adapter_of(SETTINGS[name])).see(h_after, tokens_after, PAD)
-    torch.testing.assert_close(step, view.adapt(lprobs[:, 10:11].clone()), rtol=1e-6, atol=2e-6)
+    torch.testing.assert_close(step, view.adapt(lprobs[:, :11].clone())[:, -1:], rtol=1e-6, atol=2e-6)
 
 
 def test_words_that_are_impossible_stay_so_until_they_are_said(text):

@@ -67,14 +67,11 @@ class View:
     def adapt(self, lprobs: Tensor) -> Tensor:
         """Return the adapted log-probabilities of all words, (B, T, V), in place of the model's.
 
-        A part of the positions, (1, n, V), goes on where the last part ended (fairseq's ``--softmax-batch``); in generation the
-        last position alone, (B, 1, V), is adapted.
+        A part of the positions, (1, n, V), goes on where the last part ended (fairseq's ``--softmax-batch``).
         """
         lprobs = self._adapter.adapt_model(lprobs)
         if lprobs.shape[:2] == self._shape:
             self._add_caches(lprobs, slice(None))
-        elif lprobs.size(0) == self._shape[0] and lprobs.size(1) == 1:
-            self._add_caches(lprobs, slice(-1, None))
         else:
             self._add_part(lprobs)
         return lprobs
@@ -155,8 +152,8 @@ class Adapter:
     """
 
     def __init__(self, settings: AdapterSettings, words: Tensor, new: Tensor, text: Optional[Search] = None):
-        self.settings = settings
-        self._words, self._new, self._text = words, new, text
+        self.settings, self.text = settings, text
+        self._words, self._new = words, new
 
     def masks(self) -> Tuple[Tensor, Tensor]:
         """Return which words are real, and which of them are new, (V) each."""
@@ -164,7 +161,7 @@ class Adapter:
 
     def with_settings(self, settings: AdapterSettings) -> "Adapter":
         """Return an adapter of the same words and text that does something else."""
-        return Adapter(settings, self._words, self._new, self._text)
+        return Adapter(settings, self._words, self._new, self.text)
 
     @property
     def new(self) -> Tensor:
@@ -189,7 +186,7 @@ class Adapter:
             return UnigramCache()
         if name == "local":
             return LocalCache(self.settings.cache_theta, self.settings.cache_size)
-        return UnboundedCache(self.settings.cache_neighbors, self._text)
+        return UnboundedCache(self.settings.cache_neighbors, self.text)
 
     def adapt_model(self, lprobs: Tensor) -> Tensor:
         """Return the discounted and smoothed log-probabilities, (..., V): what needs no history."""
