@@ -1,6 +1,6 @@
 """Scoring with a full cache against scoring without one, and how many true neighbours the approximate search finds.
 
-    python benchmarks/caches.py --out DIR [--sizes 10000 200000] [--entries 200000]
+    python benchmarks/caches.py --out DIR [--sizes 10000 200000] [--entries 200000 | --large 10000000]
 
 Speed: the paper's Penn Treebank shape (20 streams x 35, 2 layers of 1,024 and 300 units), random words with Zipf's frequencies,
 a tied model; the targets' probabilities alone, and all words' (what fairseq-eval-lm asks for). The cache holds N = 10,000 words
@@ -18,8 +18,8 @@ import torch
 from common import keep_memory, machine
 
 from fairseq_groc.modules.adapters import Adapter, AdapterSettings, Memory
-from fairseq_groc.modules.adapters.search import Search
-from fairseq_groc.modules.adapters.store import Entries
+from fairseq_groc.modules.adapters.search import EXACT, Search
+from fairseq_groc.modules.adapters.store import Entries, EntryStore
 from fairseq_groc.modules.chunked_loss import chunked_cross_entropy
 from fairseq_groc.modules.lstm import LSTMEncoder
 
@@ -80,20 +80,25 @@ def speed(size: int, rounds: int) -> dict:
     return found
 
 
-def recall(entries: int, neighbors: int) -> dict:
-    """Return the share of the true nearest keys that the index finds, and the seconds of both searches."""
+def recall(store: Entries, dim: int, entries: int, neighbors: int, queries: int) -> dict:
+    """Return the share of the true nearest keys that the index finds, the seconds of both searches, and peak memory."""
     torch.manual_seed(1)
-    centres = torch.randn(2_000, DIM)
-    keys = (centres[torch.randint(2_000, (entries,))] + 0.5 * torch.randn(entries, DIM)).half()
-    queries = centres[torch.randint(2_000, (STREAMS * BLOCK,))] + 0.5 * torch.randn(STREAMS * BLOCK, DIM)
-    store = Entries(DIM)
-    store.append(keys.numpy(), torch.zeros(entries).numpy())
-    found, seconds = [], []
-    for exact in (entries, entries // 2):  # all compared; the index holds all of it
+    centres = torch.randn(2_000, dim)
+
+    def draw(number: int) -> torch.Tensor:
+        return centres[torch.randint(2_000, (number,))] + 0.5 * torch.randn(number, dim)
+
+    while store.count < entries:
+        number = min(100_000, entries - store.count)
+        store.append(draw(number).half().numpy(), torch.zeros(number).numpy())
+    asked, found, seconds = draw(queries), [], []
+    for exact in (entries, min(EXACT, entries // 2)):  # all compared; the index
         search = Search(store, exact)
-        search.nearest(queries[:1], neighbors, entries)  # builds the index
         begin = time.perf_counter()
-        found.append(search.nearest(queries, neighbors, entries)[1])
+        search.nearest(asked[:1], neighbors, entries)  # builds the index
+        built = time.perf_counter() - begin
+        begin = time.perf_counter()
+        found.append(search.nearest(asked, neighbors, entries)[1])
         seconds.append(time.perf_counter() - begin)
     same = [len(set(a) & set(b)) / neighbors for a, b in zip(found[0].tolist(), found[1].tolist())]
     return {
@@ -108,14 +113,20 @@ def recall(entries: int, neighbors: int) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 200_000])
+    parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 200_000])
     parser.add_argument("--entries", type=int, default=200_000)
+    parser.add_argument("--large", type=int, default=0, metavar="N", help="search N entries on disk instead, 20 queries")
+    parser.add_argument("--dim", type=int, default=64, help="of these")
     parser.add_argument("--rounds", type=int, default=15)
     args = parser.parse_args()
     keep_memory()
-    results = {"machine": machine(), "ms": {size: speed(size, args.rounds) for size in args.sizes}}
-    results["recall"] = [recall(args.entries, k) for k in (64, 1_024)]
     args.out.mkdir(parents=True, exist_ok=True)
+    results = {"machine": machine(), "ms": {size: speed(size, args.rounds) for size in args.sizes}}
+    if args.large:
+        store = EntryStore(args.out / "entries", args.dim)
+        results["recall"] = [recall(store, args.dim, args.large, 1_024, 20)]
+    else:
+        results["recall"] = [recall(Entries(DIM), DIM, args.entries, k, STREAMS * BLOCK) for k in (64, 1_024)]
     (args.out / "caches.json").write_text(json.dumps(results, indent=1) + "\n")
     print(f"{machine()}; ms a block of {STREAMS} x {BLOCK}: median (min to max)")
     print(f"{'V':>8} {'scored':<10}{'cache':<11}{'ms':>24}{'x no cache':>12}{'tokens/s':>10}")
@@ -129,8 +140,11 @@ def main() -> None:
                     f"{size:>8,} {way:<10}{name:<11}{spread:>24}{middle / base:>12.2f}{1000 * STREAMS * BLOCK / middle:>10,.0f}"
                 )
     for r in results["recall"]:
-        speeds = f"{r['faiss_s']:.2f} s for {STREAMS * BLOCK} queries, exact {r['exact_s']:.2f} s"
-        print(f"recall of {r['neighbors']:,} nearest among {r['entries']:,}: {r['recall']:.1%}; {speeds}")
+        speeds = (
+            f"{r['faiss_s']:.2f} s for {r['queries']} queries, exact {r['exact_s']:.2f} s, index made in {r['build_s']:.0f} s"
+        )
+        what = f"recall of {r['neighbors']:,} nearest among {r['entries']:,} of {r['dim']} numbers"
+        print(f"{what}: {r['recall']:.1%}; {speeds}; peak memory {r['peak_gib']:.1f} GiB")
 
 
 if __name__ == "__main__":
