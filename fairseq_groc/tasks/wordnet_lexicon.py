@@ -25,6 +25,7 @@ from fairseq_groc.modules.rows import WordRows
 from fairseq_groc.modules.softmax_layer import WordMatrices
 from fairseq_groc.modules.updates import SampledUpdates
 from fairseq_groc.modules.vocabulary import Vocabulary
+from fairseq_groc.modules.vocabulary_dropout import LexiconDropout, VocabularyDropout
 from fairseq_groc.options import head_settings
 from fairseq_groc.tasks.checks import check_machine, check_training, check_updates, check_use
 from fairseq_groc.tasks.config import DEFAULT_BLOCK, WordnetLexiconConfig
@@ -142,6 +143,13 @@ class WordnetLexiconTask(FairseqTask):
                 words.sampled = SampledUpdates(self.cfg.sampled_update_fraction, self.cfg.refresh_interval, self.cfg.seed)
         elif self.cfg.full_update_prob < 1 or self.cfg.sampled_update_fraction < 1:
             logger.warning("sparse and sampled updates change nothing: only compositional word embeddings are computed")
+        if self.cfg.vocabulary_dropout > 0:
+            words.vocabulary_dropout = VocabularyDropout(self.cfg.vocabulary_dropout, self.cfg.seed)
+        if self.cfg.lexicon_dropout > 0:
+            if getattr(words.embedding, "compose", None) is None:
+                logger.warning("lexicon dropout changes nothing: these word embeddings have neither relations nor definitions")
+            else:
+                words.lexicon_dropout = LexiconDropout(self.cfg.lexicon_dropout, self.cfg.seed)
 
     # -- data ----------------------------------------------------------------------------------------------------
 
