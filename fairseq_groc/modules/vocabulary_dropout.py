@@ -46,18 +46,16 @@ class VocabularyDropout:
         self.p, self.seed = p, seed
 
     def coins(self, num_words: int, number: int) -> Tensor:
-        """Return which words an update leaves out unless its batch has them, a mask (V)."""
-        out = torch.rand(num_words, generator=generator(self.seed + VOCABULARY, number)) < self.p
-        out[:NUM_SPECIAL] = False
-        return out
+        """Return which words an update leaves out unless they are to stay, a mask (V)."""
+        return torch.rand(num_words, generator=generator(self.seed + VOCABULARY, number)) < self.p
 
     def __call__(self, bias: Tensor, step: Step) -> Tensor:
         """Return the biases of a step, (V): -inf for the words left out, corrected for those that stayed by chance."""
         coins = self.coins(len(bias), step.number).to(bias.device)
-        batch = torch.zeros_like(coins).index_fill_(0, step.words.to(bias.device).unique(), True)
-        batch[:NUM_SPECIAL] = True
-        corrected = torch.where(batch, bias, bias - math.log1p(-self.p))
-        return corrected.masked_fill(coins & ~batch, float("-inf"))
+        stays = torch.arange(len(bias), device=bias.device) < NUM_SPECIAL
+        stays[step.words.to(bias.device).flatten()] = True
+        corrected = torch.where(stays, bias, bias - math.log1p(-self.p))
+        return corrected.masked_fill(coins & ~stays, float("-inf"))
 
 
 class LexiconDropout:
