@@ -26,5 +26,6 @@ setup(
         # not a requirement: many users have a fairseq of their own, which must not be overwritten
         "fairseq": ["fairseq-fixed==0.12.3.1"],
         "cpu": ["numba>=0.60"],  # compiles the encoder's gathers and scatters on CPUs
+        "plots": ["matplotlib>=3.6"],  # draws learning curves
     },
 )

@@ -4,7 +4,7 @@ import argparse
 import logging
 import sys
 
-from fairseq_groc.cli import config, explain, export, prepare, preprocess, presets, score, tables, user_dir
+from fairseq_groc.cli import config, curves, explain, export, prepare, preprocess, presets, score, tables, user_dir
 from fairseq_groc.errors import GrocError
 
 COMMANDS = {
@@ -17,6 +17,7 @@ COMMANDS = {
     "export": export,
     "config": config,
     "presets": presets,
+    "curves": curves,
 }
 
 
