@@ -16,7 +16,7 @@ from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary, tra
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.lexicon.tables import load_tables
-from fairseq_groc.models.word_decoder import attach_head
+from fairseq_groc.models.word_decoder import INIT_RANGE, attach_head
 from fairseq_groc.modules.adapters import Adapter, AdapterSettings
 from fairseq_groc.modules.build import needs_lexicon, needs_spellings, ngram_widths
 from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
@@ -106,7 +106,7 @@ class WordnetLexiconTask(FairseqTask):
         attach_head(model.decoder, settings, self.lexicon_vocabulary(settings))
         model.decoder.adapter = self._adapter(model.decoder)
         model.decoder.lexicon, model.decoder.any_lexicon = self._lexicon, self.cfg.any_lexicon
-        self._configure(model.decoder.words)
+        self._configure(model.decoder.words, training=not from_checkpoint)
         self._decoders.append(model.decoder)
         return model
 
@@ -128,11 +128,11 @@ class WordnetLexiconTask(FairseqTask):
         real = torch.tensor(predictable_words(self.dictionary.symbols))
         return real & (torch.arange(size) >= self.dictionary.nspecial + (size if known is None else known))
 
-    def _configure(self, words: WordMatrices) -> None:
+    def _configure(self, words: WordMatrices, training: bool) -> None:
         """Set how new rows begin, and how much of the word embeddings a training step computes."""
         for module in words.modules():
             if isinstance(module, WordRows):
-                module.draw_new = self.cfg.draw_new_rows
+                module.draw_new, module.new_range = self.cfg.draw_new_rows, INIT_RANGE if training else 0.0
             if isinstance(module, SurfaceEncoder):
                 module.chunk = self.cfg.encoding_chunk
                 module.training_precision = torch.bfloat16 if self.cfg.encode_in_bf16 else None

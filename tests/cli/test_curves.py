@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
+import torch
 from cli_helpers import WORDS, write
 
 from fairseq_groc.__main__ import main
@@ -50,6 +51,19 @@ def test_finetuning_logs_both_domains_and_the_command_draws_them(commands, corpu
         line = next(line for line in printed.splitlines() if line.split()[:2] == [run, subset])
         assert f"{found[run, subset][-1][1]:,.2f}" in line
     assert out.read_bytes().startswith(b"\x89PNG") and len(out.read_bytes()) > 10_000
+
+
+def test_finetuning_begins_new_rows_at_random(commands, models, union, tmp_path):
+    options = ["--output-head", "tied", "--finetune-from-model", models["tied"], "--valid-subset", "valid,valid1"]
+    commands.train(union, tmp_path, *options, "--max-update", "1", "--lr", "0")
+    old, new = (torch.load(path, weights_only=True)["model"] for path in (models["tied"], tmp_path / "checkpoint_last.pt"))
+    table = "decoder.words.embedding"
+    known, words = (state[f"{table}._extra_state"]["words"] for state in (old, new))
+    fresh = [i for i, word in enumerate(words) if word not in known]
+    rows = new[f"{table}.weight"]
+    assert len(fresh) >= 3 and bool((rows[fresh] != 0).all()) and rows[fresh].abs().max() <= 0.05
+    same = [i for i, word in enumerate(words) if word in known]
+    assert torch.equal(rows[same], old[f"{table}.weight"][[known.index(words[i]) for i in same]])
 
 
 def test_infinite_values_are_in_the_table_and_null_in_the_numbers(tmp_path, capsys):
