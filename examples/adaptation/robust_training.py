@@ -3,13 +3,15 @@
     python examples/adaptation/robust_training.py --data /work/shared/data --workdir robust-run
 
 Trains one model a setting on film reviews, scores far domains (science news, rural news, speeches) over the union of the
-training text's words and theirs, with several discounts of the new words, and prints the table. DATA has the folders reviews,
-abc and speeches. Finished steps are skipped when it runs again; the results are in WORKDIR/results.json.
+training text's words and theirs, with several discounts of the new words, and prints the table; science once more over a wide
+vocabulary, which has the words of all the corpora below DATA: reviews, abc, speeches, wikitext-2. Finished steps are skipped when
+it runs again; the results are in WORKDIR/results.json.
 """
 
 import argparse
 import itertools
 import json
+import logging
 import math
 import os
 import re
@@ -50,17 +52,19 @@ MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder with reviews, abc and speeches")
+    parser.add_argument("--data", type=Path, required=True, help="folder with reviews, abc, speeches and wikitext-2")
     parser.add_argument("--workdir", type=Path, required=True)
     parser.add_argument("--updates", type=int, default=350)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
     args = parser.parse_args()
     work = args.workdir.resolve()
     domains = prepare(args.data, work)
     rows = []
     for seed in args.seeds:
-        for name, options in SETTINGS.items():
-            save = train(work, f"{name} seed {seed}".replace(" ", "-"), [*options, "--seed", seed], args.updates)
+        for name in args.settings:
+            options = [*SETTINGS[name], "--seed", seed]
+            save = train(work, f"{name} seed {seed}".replace(" ", "-"), options, args.updates)
             rows += [{"setting": name, "seed": seed, "domain": d, **scores(work / "union" / d, save, d)} for d in domains]
     (work / "results.json").write_text(json.dumps({"updates": args.updates, "rows": rows}, indent=1) + "\n")
     print("\n" + table(rows))
@@ -102,19 +106,24 @@ def prepare(data: Path, work: Path) -> List[str]:
         lines = list(beginning(sentences(paths, raw=name != "reviews"), TEST_TOKENS))
         (text / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
         preprocess(work / "union" / name, "--vocabulary-from", work / "source", "--test", text / f"{name}.txt")
-    return list(sources)
+    sources["more"] = [data / "reviews" / "train.txt", data / "wikitext-2" / "train.txt"]
+    with open(text / "wide.txt", "w", encoding="utf-8") as file:
+        file.writelines(line + "\n" for paths in sources.values() for line in sentences(paths, raw=False))
+    wide = ["--test", text / "science.txt", "--new-words-from", text / "wide.txt"]
+    preprocess(work / "union" / "science-wide", "--vocabulary-from", work / "source", *wide)
+    return [*list(sources)[:-1], "science-wide"]
 
 
 def preprocess(dest: Path, *options) -> None:
     if not (dest / "binarised.json").exists():
         print(f"== preprocessing {dest.name}", flush=True)
-        run([ROOT / "scripts" / "preprocess.sh", "--dest", dest, *options], dest.with_suffix(".log"))
+        run([ROOT / "scripts" / "preprocess.sh", "--dest", dest, *options], dest.with_name(f"{dest.name}.log"))
 
 
 def train(work: Path, name: str, options: List, updates: int) -> Path:
     """Train one model, or go on where it was stopped; return its last checkpoint."""
     save = work / "checkpoints" / f"{name}-{updates}"
-    log = save.with_suffix(".log")
+    log = save.with_name(f"{save.name}.log")
     if not (log.exists() and "done training" in log.read_text()):
         print(f"== training {name}", flush=True)
         command = [BIN / "fairseq-train", work / "source", *PLUGIN, *TRAINING, *options, "--save-dir", save]
@@ -143,7 +152,7 @@ def scores(data: Path, checkpoint: Path, domain: str) -> dict:
         lprobs = model.get_normalized_probs(model(**sample["net_input"]), log_probs=True)  # (B, T, V)
         real = sample["target"] != task.dictionary.pad()
         target.append(lprobs.gather(2, sample["target"].unsqueeze(2)).squeeze(2)[real].double())
-        mass.append(lprobs[..., known:].double().exp().sum(-1)[real])
+        mass.append(lprobs[..., known:].logsumexp(-1).double().exp()[real])
         new.append((sample["target"] >= known)[real])
     result = summary(torch.cat(target), torch.cat(mass), torch.cat(new))
     kept.write_text(json.dumps(result) + "\n")
@@ -169,12 +178,12 @@ def summary(target: torch.Tensor, mass: torch.Tensor, new: torch.Tensor) -> dict
 def table(rows: List[dict]) -> str:
     """Return the results as text; the best discount of each row has a star."""
     names = "".join(f"{'x ' + d:>11}" for d in rows[0]["overall"])
-    lines = [f"{'domain':<10}{'setting':<24}{'seed':>5}{'new tokens':>12}{'p(new)':>8}{'known':>8}{'new':>10}{names}"]
+    lines = [f"{'domain':<14}{'setting':<24}{'seed':>5}{'new tokens':>12}{'p(new)':>8}{'known':>8}{'new':>10}{names}"]
     for row in sorted(rows, key=lambda row: [r["domain"] for r in rows].index(row["domain"])):
         best = min(row["overall"].values())
         values = "".join(f"{v:>10,.1f}{'*' if v == best else ' '}" for v in row["overall"].values())
         shares = f"{row['share_new']:>12.1%}{row['mass_new']:>8.1%}{row['known']:>8,.1f}{row['new']:>10,.0f}"
-        lines.append(f"{row['domain']:<10}{row['setting']:<24}{row['seed']:>5}{shares}{values}")
+        lines.append(f"{row['domain']:<14}{row['setting']:<24}{row['seed']:>5}{shares}{values}")
     lines.append(
         "perplexities; overall by --new-word-discount, * the best of a row; p(new): what the model gives new words in all"
     )
@@ -192,4 +201,5 @@ def run(command, log: Path) -> None:
 
 
 if __name__ == "__main__":
+    logging.disable(logging.INFO)  # fairseq's, in scoring
     main()

@@ -31,7 +31,7 @@ class VocabularyDropout:
 
     What this may do for a vocabulary of another size: no score is fitted against one fixed set of competitors, but against sets
     that change at every step, so scores have to be right as a measure that any vocabulary can be normalised with. It shows
-    the model no word that it does not know: docs/robust_training.md has what that is worth.
+    the model no word that it does not know. Measured, it did not pay: docs/robust_training.md.
 
     The loss of a step is that of a smaller vocabulary, at most the whole one's in expectation (the logarithm is concave), so
     training perplexities with different P cannot be compared; validation always has all words. With several workers the

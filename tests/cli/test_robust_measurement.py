@@ -39,22 +39,20 @@ def test_sentences_are_split_and_tokenised_alike(measurement, tmp_path):
 
 
 def test_from_texts_to_table(measurement, commands, tmp_path, monkeypatch, capsys):
-    for seed, name in enumerate(("reviews/train", "reviews/test", "abc/science", "abc/rural", "speeches/1")):
+    for seed, name in enumerate(("reviews/train", "reviews/test", "abc/science", "abc/rural", "speeches/1", "wikitext-2/train")):
         file = tmp_path / "data" / f"{name}.txt"
         file.parent.mkdir(parents=True, exist_ok=True)
         write(file, WORDS + ["zebra", "hound"] * (seed > 1), 40, seed)
     sizes = ["--decoder-embed-dim", "8", "--decoder-hidden-size", "12", "--char-filters", "[4,4,4]"]
     monkeypatch.setattr(measurement, "TRAINING", [*measurement.TRAINING, *sizes])
-    monkeypatch.setattr(measurement, "SETTINGS", {"both": measurement.SETTINGS["both"]})
     arguments = ["robust_training.py", "--data", str(tmp_path / "data"), "--workdir", str(tmp_path / "run"), "--updates", "3"]
+    arguments += ["--settings", "both"]
     monkeypatch.setattr(sys, "argv", arguments)
     measurement.main()
     first = capsys.readouterr().out
     rows = {row["domain"]: row for row in json.loads((tmp_path / "run" / "results.json").read_text())["rows"]}
-    assert (
-        set(rows) == {"reviews", "science", "rural", "speeches"}
-        and rows["rural"]["share_new"] > 0 == rows["reviews"]["share_new"]
-    )
+    assert set(rows) == {"reviews", "science", "rural", "speeches", "science-wide"}
+    assert rows["rural"]["share_new"] > 0 == rows["reviews"]["share_new"]
     model = tmp_path / "run" / "checkpoints" / "both-seed-1-3" / "checkpoint_last.pt"
     for discount in ("1", "0.1"):
         options = ["--path", model, "--gen-subset", "test", "--batch-size", "8", "--new-word-discount", discount]
