@@ -27,5 +27,6 @@ setup(
         "fairseq": ["fairseq-fixed==0.12.3.1"],
         "faiss": ["faiss-cpu>=1.8"],  # searches unbounded caches of more than 100,000 words
         "cpu": ["numba>=0.60"],  # compiles the encoder's gathers and scatters on CPUs
+        "plots": ["matplotlib>=3.6"],  # draws learning curves
     },
 )

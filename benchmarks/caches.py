@@ -10,6 +10,7 @@ of faiss finds, against all keys compared.
 
 import argparse
 import json
+import resource
 import statistics
 import time
 from pathlib import Path
@@ -101,13 +102,9 @@ def recall(store: Entries, dim: int, entries: int, neighbors: int, queries: int)
         found.append(search.nearest(asked, neighbors, entries)[1])
         seconds.append(time.perf_counter() - begin)
     same = [len(set(a) & set(b)) / neighbors for a, b in zip(found[0].tolist(), found[1].tolist())]
-    return {
-        "entries": entries,
-        "neighbors": neighbors,
-        "recall": statistics.mean(same),
-        "exact_s": seconds[0],
-        "faiss_s": seconds[1],
-    }
+    measured = {"recall": statistics.mean(same), "exact_s": seconds[0], "faiss_s": seconds[1], "build_s": built}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return {"entries": entries, "dim": dim, "neighbors": neighbors, "queries": queries, **measured, "peak_gib": peak}
 
 
 def main() -> None:

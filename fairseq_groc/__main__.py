@@ -6,6 +6,7 @@ import sys
 
 from fairseq_groc.cli import (
     config,
+    curves,
     evaluate,
     explain,
     export,
@@ -33,6 +34,7 @@ COMMANDS = {
     "export": export,
     "config": config,
     "presets": presets,
+    "curves": curves,
 }
 
 

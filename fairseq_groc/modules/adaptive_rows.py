@@ -90,6 +90,6 @@ class AdaptiveRows(nn.Module):
         for i, (table, words) in enumerate(zip(self._tables(), members)):
             if table.words != words:
                 moved = WordRows(words, table.weight.size(1)).to(table.weight)
-                moved.draw_new = table.draw_new
+                moved.draw_new, moved.new_range = table.draw_new, table.new_range
                 self.bins[i] = moved
         self._place = self._places().to(self._place.device)

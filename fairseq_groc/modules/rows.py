@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any, Optional, Sequence
 
 import torch
@@ -13,15 +14,17 @@ from fairseq_groc.modules.growth import GrowingRows
 class WordRows(nn.Module):
     """A (V, width) parameter whose checkpoint carries the words, so that rows find their place in any dictionary.
 
-    Words without a row in the checkpoint get zeros and are ``unknown`` until the rows are trained; or, with ``draw_new``, rows
-    from the normal distribution that has the mean and covariance of the others, which count as known (Hewitt 2021).
+    Words without a row in the checkpoint get zeros, or where ``new_range`` is above 0 numbers drawn uniformly from so far below
+    to so far above it (GroC, section 5.1, before finetuning), and are ``unknown`` until the rows are trained; or, with
+    ``draw_new``, rows from the normal distribution that has the mean and covariance of the others, which count as known
+    (Hewitt 2021).
     """
 
     _missing: Tensor
 
     def __init__(self, words: Sequence[str], width: int):
         super().__init__()
-        self.draw_new = False
+        self.draw_new, self.new_range = False, 0.0
         self.part = slice(None)  # which rows are read: see ``growth.rows_of``
         self.words = list(words)
         self.weight = nn.Parameter(torch.zeros(len(self.words), width))
@@ -83,10 +86,18 @@ class WordRows(nn.Module):
         if self.draw_new and bool(missing.any()) and not bool(missing.all()):
             moved[missing] = draw_like(moved[~missing], int(missing.sum()))
             missing = torch.zeros_like(missing)
+        elif self.new_range > 0:
+            moved[missing] = uniform_rows(int(missing.sum()), moved.size(1), self.new_range, name).to(moved)
         state_dict[prefix + "weight"] = moved
         self._missing.copy_(missing)
         self._any_missing = bool(missing.any())
         state_dict[prefix + "_extra_state"] = self.get_extra_state()
+
+
+def uniform_rows(count: int, width: int, limit: float, name: str) -> Tensor:
+    """Return rows of numbers from -*limit* to *limit* for the table of a name, (count, width)."""
+    random = torch.Generator().manual_seed(zlib.crc32(name.encode()))  # the same on every worker, others for every table
+    return torch.rand(count, width, generator=random) * 2 * limit - limit
 
 
 def draw_like(rows: Tensor, count: int, seed: int = 0) -> Tensor:

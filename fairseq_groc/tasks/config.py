@@ -41,8 +41,20 @@ class AdapterConfig(FairseqDataclass):
 
 
 @dataclass
-class WordnetLexiconConfig(HeadConfig, AdapterConfig):
-    """Options of the task; word embedding, head and adapters are inherited."""
+class RobustConfig(FairseqDataclass):
+    """What a training step leaves out, so that a model is ready for other words; nothing in evaluation."""
+
+    vocabulary_dropout: float = field(
+        default=0.0, metadata={"help": "in training, leave words that are not in the batch out of the softmax with this chance"}
+    )
+    lexicon_dropout: float = field(
+        default=0.0, metadata={"help": "in training, leave out a word's relations with this chance, and so its definition"}
+    )
+
+
+@dataclass
+class WordnetLexiconConfig(HeadConfig, AdapterConfig, RobustConfig):
+    """Options of the task; word embedding, head, adapters and robust training are inherited."""
 
     data: Optional[str] = field(default=None, metadata={"help": "folder of binarised data and lexicon tables"})
     tokens_per_sample: int = field(

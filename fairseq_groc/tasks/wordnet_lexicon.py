@@ -18,7 +18,7 @@ from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.stored import open_remembered, tuned_adapters
 from fairseq_groc.lexicon.tables import load_tables
 from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
-from fairseq_groc.models.word_decoder import attach_head
+from fairseq_groc.models.word_decoder import INIT_RANGE, attach_head
 from fairseq_groc.modules.adapters import Adapter, AdapterSettings
 from fairseq_groc.modules.adapters.search import Search
 from fairseq_groc.modules.build import needs_lexicon, needs_spellings, ngram_widths
@@ -28,6 +28,7 @@ from fairseq_groc.modules.rows import WordRows
 from fairseq_groc.modules.softmax_layer import WordMatrices
 from fairseq_groc.modules.updates import SampledUpdates
 from fairseq_groc.modules.vocabulary import Vocabulary
+from fairseq_groc.modules.vocabulary_dropout import LexiconDropout, VocabularyDropout
 from fairseq_groc.options import head_settings
 from fairseq_groc.tasks.checks import check_machine, check_training, check_updates, check_use
 from fairseq_groc.tasks.config import DEFAULT_BLOCK, WordnetLexiconConfig
@@ -107,7 +108,7 @@ class WordnetLexiconTask(FairseqTask):
             raise OptionError(f"--task wordnet_lexicon trains language models, and {type(model).__name__} is none")
         attach_head(model.decoder, settings, self.lexicon_vocabulary(settings))
         model.decoder.lexicon, model.decoder.any_lexicon = self._lexicon, self.cfg.any_lexicon
-        self._configure(model.decoder.words)
+        self._configure(model.decoder.words, training=not from_checkpoint)
         offer_vocabulary_changes(model)
         self._decoders.append(model.decoder)
         return model
@@ -141,11 +142,11 @@ class WordnetLexiconTask(FairseqTask):
         real = torch.tensor(predictable_words(self.dictionary.symbols))
         return real & (torch.arange(size) >= self.dictionary.nspecial + (size if known is None else known))
 
-    def _configure(self, words: WordMatrices) -> None:
+    def _configure(self, words: WordMatrices, training: bool) -> None:
         """Set how new rows begin, and how much of the word embeddings a training step computes."""
         for module in words.modules():
             if isinstance(module, WordRows):
-                module.draw_new = self.cfg.draw_new_rows
+                module.draw_new, module.new_range = self.cfg.draw_new_rows, INIT_RANGE if training else 0.0
             if isinstance(module, SurfaceEncoder):
                 module.chunk = self.cfg.encoding_chunk
                 module.training_precision = torch.bfloat16 if self.cfg.encode_in_bf16 else None
@@ -156,6 +157,13 @@ class WordnetLexiconTask(FairseqTask):
                 words.sampled = SampledUpdates(self.cfg.sampled_update_fraction, self.cfg.refresh_interval, self.cfg.seed)
         elif self.cfg.full_update_prob < 1 or self.cfg.sampled_update_fraction < 1:
             logger.warning("sparse and sampled updates change nothing: only compositional word embeddings are computed")
+        if self.cfg.vocabulary_dropout > 0:
+            words.vocabulary_dropout = VocabularyDropout(self.cfg.vocabulary_dropout, self.cfg.seed)
+        if self.cfg.lexicon_dropout > 0:
+            if getattr(words.embedding, "compose", None) is None:
+                logger.warning("lexicon dropout changes nothing: these word embeddings have neither relations nor definitions")
+            else:
+                words.lexicon_dropout = LexiconDropout(self.cfg.lexicon_dropout, self.cfg.seed)
 
     # -- data ----------------------------------------------------------------------------------------------------
 

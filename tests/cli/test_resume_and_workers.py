@@ -18,7 +18,11 @@ def weights(folder):
     return {name: value for name, value in saved.items() if torch.is_tensor(value)}
 
 
-@pytest.mark.parametrize("updates", [[], ["--full-update-prob", "0.5", "--criterion", "chunked_cross_entropy"]])
+SPARSE = ["--full-update-prob", "0.5", "--criterion", "chunked_cross_entropy"]
+ROBUST = ["--vocabulary-dropout", "0.5", "--lexicon-dropout", "0.25"]
+
+
+@pytest.mark.parametrize("updates", [[], SPARSE, ROBUST, [*SPARSE, *ROBUST[:2]]])
 def test_resume_inside_an_epoch_is_bit_equal(commands, corpus, tmp_path, updates):
     options = [
         *EXACT,

@@ -119,3 +119,17 @@ def test_drawn_rows_are_known_and_the_others_are_kept():
     new.upgrade_state_dict_named(state, "")
     new.load_state_dict(state)
     assert new.unknown() is None and new.weight[[0, 2]].tolist() == [[8, 13], [1, 2]] and bool((new.weight[1] != 0).all())
+
+
+def test_new_rows_for_training_are_random_and_unknown_until_then():
+    words, state = ["a", *(f"new{i}" for i in range(400)), "b"], trained(["a", "b"]).state_dict()
+    first, again, other = WordRows(words, 2), WordRows(words, 2), WordRows(words, 2)
+    for rows, name in ((first, "x"), (again, "x"), (other, "y")):
+        rows.new_range = 0.05
+        rows.upgrade_state_dict_named(named := {f"{name}.{key}": value for key, value in state.items()}, name)
+        rows.load_state_dict({key.split(".", 1)[1]: value for key, value in named.items()}, strict=True)
+    assert first.weight[[0, -1]].tolist() == [[1, 1], [2, 2]]
+    new = first.weight.detach()[1:-1]
+    assert new.abs().max() <= 0.05 and new.std() == pytest.approx(0.05 / 3**0.5, rel=0.05) and abs(new.mean()) < 0.005
+    assert torch.equal(first.weight, again.weight) and not torch.equal(first.weight, other.weight)
+    assert first.unknown().sum() == 400 and first.train().unknown() is None

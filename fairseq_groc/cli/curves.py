@@ -1,0 +1,123 @@
+"""Draw the learning curves of training logs: every validation subset against updates."""
+
+import json
+import logging
+import math
+from pathlib import Path
+from typing import Any, Dict, List
+
+from fairseq_groc.data.training_log import TRAINING, Curve, read_curves
+from fairseq_groc.errors import OptionError
+
+FORMATS = (".png", ".pdf", ".svg")
+LABELS = {"ppl": "perplexity", "loss": "loss (base 2)"}
+Row = Dict[str, Any]  # run, log, subset and points (updates, value)
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("log", nargs="+", help="output of fairseq-train, --log-format simple or json; a run each")
+    parser.add_argument("--out", required=True, help="picture (.png, .pdf or .svg); the numbers go beside it, as .json")
+    parser.add_argument("--metric", choices=sorted(LABELS), default="ppl")
+    parser.add_argument("--names", nargs="*", default=[], metavar="SUBSET=NAME", help="what to call a subset: valid1=science")
+    parser.add_argument("--title", default="")
+
+
+def run(args) -> None:
+    logs, out = [Path(log) for log in args.log], Path(args.out)
+    _check_out(out, logs)
+    names = _names(args.names)
+    rows = [
+        {"run": run_name, "log": str(log), "subset": names.get(subset, subset), "points": points}
+        for run_name, log in zip(run_names(logs), logs)
+        for subset, points in sorted(read_curves(log, args.metric).items(), key=lambda item: item[0] == TRAINING)
+    ]
+    draw(rows, args.metric, args.title, out)
+    out.with_suffix(".json").write_text(json.dumps(as_json(rows, args.metric), indent=1) + "\n", encoding="utf-8")
+    print(table(rows, args.metric))
+
+
+def _check_out(out: Path, logs: List[Path]) -> None:
+    if out.suffix.lower() not in FORMATS:
+        raise OptionError(f"--out {out}: expected a name that ends in {', '.join(FORMATS)}")
+    if not out.parent.is_dir():
+        raise OptionError(f"--out {out}: there is no folder {out.parent}")
+    for log in logs:
+        if log.resolve() in (out.resolve(), out.with_suffix(".json").resolve()):
+            raise OptionError(f"--out {out} would overwrite the log {log}: give another name")
+
+
+def _names(pairs: List[str]) -> Dict[str, str]:
+    for pair in pairs:
+        if "=" not in pair:
+            raise OptionError(f"--names {pair}: expected SUBSET=NAME, as in valid1=science")
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def run_names(logs: List[Path]) -> List[str]:
+    """Return what to call each run: the log's name, or its folder's where logs have the same, or else its path."""
+    for name_of in (lambda log: log.stem, lambda log: log.resolve().parent.name):
+        names = [name_of(log) for log in logs]
+        if len(set(names)) == len(names):
+            return names
+    return [str(log) for log in logs]
+
+
+def best(points: Curve):
+    """Return the (updates, value) with the lowest value, the first of equal ones."""
+    return min(points, key=lambda point: point[1])
+
+
+def table(rows: List[Row], metric: str) -> str:
+    """Return first, best and last value of every curve as text."""
+    width = max(len(row["run"]) for row in rows) + 2
+    names = max(len(row["subset"]) for row in rows) + 2
+    lines = [f"{'run':<{width}}{'subset':<{names}}{'points':>7}{'first':>10}{'best':>10}{'at update':>11}{'last':>10}{'at':>8}"]
+    for row in rows:
+        points = row["points"]
+        (updates, value), (end, last) = best(points), points[-1]
+        figures = f"{points[0][1]:>10,.2f}{value:>10,.2f}{updates:>11,}{last:>10,.2f}{end:>8,}"
+        lines.append(f"{row['run']:<{width}}{row['subset']:<{names}}{len(points):>7}{figures}")
+    return "\n".join(lines) + f"\n{LABELS[metric]}, lower is better; train: means over log intervals, with dropout"
+
+
+def as_json(rows: List[Row], metric: str) -> Dict[str, Any]:
+    """Return the numbers as JSON has them: null for what is infinite or no number."""
+    curves = [{**row, "points": [[n, v if math.isfinite(v) else None] for n, v in row["points"]]} for row in rows]
+    return {"metric": metric, "curves": curves}
+
+
+def draw(rows: List[Row], metric: str, title: str, path: Path) -> None:
+    """Save a panel a subset, training last, with a line a run.
+
+    Raises:
+        OptionError: matplotlib is not installed.
+    """
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # the root logger is talkative
+    try:
+        import matplotlib
+    except ImportError:
+        raise OptionError("curves draws with matplotlib, which is not installed: pip install matplotlib") from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    subsets = sorted(dict.fromkeys(row["subset"] for row in rows), key=lambda name: name == TRAINING)
+    runs = list(dict.fromkeys(row["run"] for row in rows))
+    figure, panels = pyplot.subplots(1, len(subsets), figsize=(1 + 4 * len(subsets), 3.8), squeeze=False)
+    for panel, subset in zip(panels[0], subsets):
+        for row in (row for row in rows if row["subset"] == subset):
+            finite = [point for point in row["points"] if math.isfinite(point[1])]
+            missing = len(row["points"]) - len(finite)
+            label = row["run"] + (f" ({missing} infinite)" if missing else "")
+            marker = "o" if subset != TRAINING and len(finite) < 40 else None
+            panel.plot([n for n, _ in finite], [v for _, v in finite], f"C{runs.index(row['run'])}", marker=marker, label=label)
+        panel.set(title=subset, xlabel="updates", yscale="log" if metric == "ppl" else "linear")
+        panel.legend(fontsize=8)
+        if metric == "ppl":
+            panel.yaxis.set_major_formatter("{x:,.4g}")
+            panel.yaxis.set_minor_formatter("{x:,.4g}")
+            panel.tick_params(axis="y", which="both", labelsize=8)
+    panels[0][0].set_ylabel(LABELS[metric])
+    figure.suptitle(title)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)

@@ -1,0 +1,103 @@
+"""Finetuning into a union vocabulary with validation text of both domains, and the curves of what was logged."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from cli_helpers import WORDS, write
+
+from fairseq_groc.__main__ import main
+from fairseq_groc.cli.curves import run_names
+from fairseq_groc.data.training_log import read_curves
+
+VALID = "INFO | {0} | epoch 001 | valid on '{0}' subset | loss {1} | ppl {2} | num_updates {3}\n"
+
+
+@pytest.fixture(scope="module")
+def union(tmp_path_factory, corpus, commands):
+    """Folder with training text of another domain, its words, and validation text of the first and of the other."""
+    folder = tmp_path_factory.mktemp("finetuning")
+    other = [word for word in WORDS if word not in ("the", "a", "cat")] + ["hound", "zebra", "puppy"]
+    train, valid = write(folder / "train.txt", other, 60, 5), write(folder / "valid.txt", other, 20, 6)
+    texts = ["--train", train, "--valid", corpus / "valid.txt", "--valid", valid]
+    lexicon = ["--lexicon-path", Path(__file__).parents[1] / "data" / "mini.tsv"]
+    commands.preprocess("--vocabulary-from", corpus / "data", *texts, "--dest", folder / "data", *lexicon)
+    assert (folder / "data" / "dict.txt").read_text().startswith((corpus / "data" / "dict.txt").read_text().split("madeup")[0])
+    return folder / "data"
+
+
+def test_finetuning_logs_both_domains_and_the_command_draws_them(commands, corpus, models, union, tmp_path):
+    logs = []
+    for head, form in (("compositional_output", "json"), ("tied", "simple")):
+        options = ["--output-head", head, "--finetune-from-model", models[head], "--valid-subset", "valid,valid1"]
+        options += ["--validate-interval-updates", "4", "--max-update", "12", "--log-interval", "2", "--log-format", form]
+        logs.append(tmp_path / f"{head}.log")
+        logs[-1].write_text(commands.train(union, tmp_path / head, *options, "--lr", "0.02"))
+        for subset in ("valid", "valid1"):
+            curve = read_curves(logs[-1])[subset]
+            assert {4, 8, 12} <= {updates for updates, _ in curve} and all(math.isfinite(value) for _, value in curve)
+        target = read_curves(logs[-1])["valid1"]
+        assert target[-1][1] < target[0][1]  # it learns the other domain
+    out = tmp_path / "curves.png"
+    names = ["--names", "valid=first", "valid1=second"]
+    printed = commands.ok("python", "-m", "fairseq_groc", "curves", *logs, "--out", out, *names)
+    saved = json.loads(out.with_suffix(".json").read_text())
+    found = {(curve["run"], curve["subset"]): curve["points"] for curve in saved["curves"]}
+    assert set(found) == {(h, s) for h in ("compositional_output", "tied") for s in ("first", "second", "train")}
+    assert [tuple(point) for point in found["tied", "second"]] == target and saved["metric"] == "ppl"
+    for run, subset in found:
+        line = next(line for line in printed.splitlines() if line.split()[:2] == [run, subset])
+        assert f"{found[run, subset][-1][1]:,.2f}" in line
+    assert out.read_bytes().startswith(b"\x89PNG") and len(out.read_bytes()) > 10_000
+
+
+def test_finetuning_begins_new_rows_at_random(commands, models, union, tmp_path):
+    options = ["--output-head", "tied", "--finetune-from-model", models["tied"], "--valid-subset", "valid,valid1"]
+    commands.train(union, tmp_path, *options, "--max-update", "1", "--lr", "0")
+    old, new = (torch.load(path, weights_only=True)["model"] for path in (models["tied"], tmp_path / "checkpoint_last.pt"))
+    table = "decoder.words.embedding"
+    known, words = (state[f"{table}._extra_state"]["words"] for state in (old, new))
+    fresh = [i for i, word in enumerate(words) if word not in known]
+    rows = new[f"{table}.weight"]
+    assert len(fresh) >= 3 and bool((rows[fresh] != 0).all()) and rows[fresh].abs().max() <= 0.05
+    same = [i for i, word in enumerate(words) if word in known]
+    assert torch.equal(rows[same], old[f"{table}.weight"][[known.index(words[i]) for i in same]])
+
+
+def test_infinite_values_are_in_the_table_and_null_in_the_numbers(tmp_path, capsys):
+    log = tmp_path / "run.log"
+    log.write_text(VALID.format("valid", "inf", "inf", 2) + VALID.format("valid", 5, 32, 4) + VALID.format("valid", 6, 64, 6))
+    assert main(["curves", str(log), "--out", str(tmp_path / "c.svg")]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == ["run", "valid", "3", "inf", "32.00", "4", "64.00", "6"]
+    assert json.loads((tmp_path / "c.json").read_text())["curves"][0]["points"] == [[2, None], [4, 32.0], [6, 64.0]]
+    assert (tmp_path / "c.svg").stat().st_size > 0
+
+
+def test_bad_input_is_one_line(tmp_path, capsys):
+    log, other = tmp_path / "run.log", tmp_path / "run.json"
+    for path in (log, other):
+        path.write_text(VALID.format("valid", 5, 32, 4))
+    empty = tmp_path / "empty.log"
+    empty.write_text("")
+    for arguments, message in [
+        (["absent.log", "--out", f"{tmp_path}/c.png"], "absent.log: no such log"),
+        ([empty, "--out", f"{tmp_path}/c.png"], "empty.log: no 'ppl' of a validation subset"),
+        ([log, "--out", f"{tmp_path}/c.txt"], "c.txt: expected a name that ends in .png, .pdf, .svg"),
+        ([log, "--out", f"{tmp_path}/none/c.png"], "there is no folder"),
+        ([log, other, "--out", f"{tmp_path}/run.png"], "would overwrite the log"),
+        ([log, "--out", f"{tmp_path}/c.png", "--names", "valid"], "--names valid: expected SUBSET=NAME"),
+    ]:
+        assert main(["curves", *map(str, arguments)]) == 1
+        error = capsys.readouterr().err.strip().splitlines()
+        assert len(error) == 1 and error[0].startswith("error: ") and message in error[0]
+    assert not list(tmp_path.glob("c.*")) and other.read_text() == log.read_text()
+
+
+def test_runs_are_named_by_what_differs(tmp_path):
+    assert run_names([tmp_path / "a.log", tmp_path / "b.log"]) == ["a", "b"]
+    assert run_names([tmp_path / "groc" / "train.log", tmp_path / "tied" / "train.log"]) == ["groc", "tied"]
+    assert run_names([tmp_path / "x" / "groc" / "train.log", tmp_path / "y" / "groc" / "train.log"])[0].endswith(
+        "x/groc/train.log"
+    )
