@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 EXACT = 100_000  # entries up to which all are compared
 CHUNK = 16_384  # entries compared at a time
 LISTS, PROBES = 1_024, 32  # of the index: lists of entries, and how many of them a query reads
+QUERIES = 16  # at a time, whose candidates' keys are held
 OVERSAMPLE = 2  # candidates of the index for each neighbour; their distances are then computed from the keys
 
 
@@ -78,12 +79,15 @@ class Search:
     def _look_up(self, queries: Tensor, neighbors: int, count: int) -> Tuple[Tensor, Tensor]:
         """Ask the index, and measure what it finds among the first *count* entries."""
         assert self._index is not None
-        _, found = self._index.search(queries.cpu().numpy(), OVERSAMPLE * neighbors)
-        entries = torch.from_numpy(found).to(queries.device)
         keys, _ = self.store.entries()
-        near = torch.from_numpy(keys[np.maximum(found, 0)].astype(np.float32)).to(queries.device)  # (Q, 2K, d)
-        distances = (near - queries.unsqueeze(1)).square_().sum(-1)
-        return distances.masked_fill_((entries < 0) | (entries >= count), float("inf")), entries
+        distances, entries = [], []
+        for some in queries.split(QUERIES):
+            _, found = self._index.search(some.cpu().numpy(), OVERSAMPLE * neighbors)
+            near = torch.from_numpy(keys[np.maximum(found, 0)].astype(np.float32)).to(queries.device)  # (n, 2K, d)
+            entries.append(torch.from_numpy(found).to(queries.device))
+            distances.append((near - some.unsqueeze(1)).square_().sum(-1))
+        number = torch.cat(entries)
+        return torch.cat(distances).masked_fill_((number < 0) | (number >= count), float("inf")), number
 
 
 def squared_distances(queries: Tensor, keys: Tensor) -> Tensor:
@@ -100,7 +104,7 @@ def smallest(distances: Tensor, entries: Tensor, count: int) -> Tuple[Tensor, Te
 
 
 def _new_index(sample: np.ndarray):
-    """Return an empty index trained on a sample of keys: inverted lists of product-quantised keys.
+    """Return an empty index trained on a sample of keys: inverted lists of keys in four bits a number.
 
     Raises:
         CacheError: faiss is not installed.
@@ -112,11 +116,8 @@ def _new_index(sample: np.ndarray):
             f"an unbounded cache of more than {len(sample):,} words needs faiss: pip install 'fairseq_groc[faiss]', or give "
             "--local-weight in place of --unbounded-weight"
         ) from None
-    dim = sample.shape[1]
-    pieces = max(m for m in range(1, 65) if dim % m == 0)  # bytes a key
     lists = max(1, min(LISTS, len(sample) // 39))  # faiss wants 39 training points a list
-    bits = 8 if len(sample) >= 39 * 256 else 4
-    index: Any = faiss.index_factory(dim, f"IVF{lists},PQ{pieces}x{bits}")
+    index: Any = faiss.index_factory(sample.shape[1], f"IVF{lists},SQ4")  # four bits a number: half a byte
     index.nprobe = min(PROBES, lists)
     index.train(sample)
     return index
