@@ -108,10 +108,11 @@ class LocalCache(Cache):
         self._begin, self._end = 0, kept
 
     def row(self, view) -> Seen:
-        return next(self.rows(view, [self.theta], [self.size]))
+        queries, keys, words, before = view
+        return Seen(_visible(torch.matmul(queries * self.theta, keys.t()), words, before, self.size), words)
 
     def rows(self, view, thetas: Sequence[float], sizes: Sequence[int]) -> Iterator[Seen]:
-        """Yield what one stream's positions remember with each theta, and each size up to its own."""
+        """Yield what one stream's positions remember with each theta, and each size up to its own, from the same products."""
         queries, keys, words, before = view
         products = torch.matmul(queries, keys.t())
         for theta in thetas:

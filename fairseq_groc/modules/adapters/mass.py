@@ -36,14 +36,22 @@ class Seen(NamedTuple):
 
     def mass_at(self, targets: Tensor) -> Tensor:
         """Return the log of the mass on one word a position, (T); -inf where that is not remembered."""
-        same = self.words == targets.unsqueeze(1)
+        weights, words = self.weights(), self.words
+        if words.dim() == 1:  # few of the entries are any target: only these are compared with each
+            some = torch.isin(words, targets).nonzero().squeeze(1)
+            weights, words = weights[:, some], words[some]
+        same = words == targets.unsqueeze(1)
         position, entry = same.nonzero(as_tuple=True)
-        logs = self.scores.new_zeros(len(targets)).index_add_(0, position, self.weights()[position, entry]).log_()
-        for t in (logs < math.log(TINY)).nonzero().flatten().unique().tolist():
-            seen = same[t] & (self.scores[t] > -math.inf)
-            if bool(seen.any()):
-                logs[t] = torch.logsumexp(torch.log_softmax(self.scores[t], dim=0)[seen], dim=0)
+        logs = weights.new_zeros(len(targets)).index_add_(0, position, weights[position, entry]).log_()
+        for t in (logs < math.log(TINY)).nonzero().flatten().tolist():
+            logs[t] = self._exact_at(t, targets[t])
         return logs
+
+    def _exact_at(self, t: int, target: Tensor) -> Tensor:
+        """Return the log of the mass on one word at one position, relative to its own largest term."""
+        words = self.words if self.words.dim() == 1 else self.words[t]
+        seen = (words == target) & (self.scores[t] > -math.inf)
+        return torch.logsumexp(torch.log_softmax(self.scores[t], dim=0)[seen], dim=0)  # -inf if there is none
 
     def mass_by_word(self) -> Tuple[Tensor, Tensor]:
         """Return the distinct words, (U), and the log of the mass on each, (T, U)."""
