@@ -1,6 +1,6 @@
 """Do vocabulary dropout and lexicon dropout make a model ready for a far domain's words?
 
-    python examples/adaptation/robust_training.py --data /work/shared/data --workdir robust-run
+    python examples/adaptation/robust_training.py --data DATA --workdir robust-run
 
 Trains one model a setting on film reviews, scores far domains (science news, rural news, speeches) over the union of the
 training text's words and theirs, with several discounts of the new words, and prints the table; science once more over a wide
