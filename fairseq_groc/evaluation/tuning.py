@@ -110,7 +110,7 @@ def _settings_of(grid: Grid) -> List[AdapterSettings]:
         return []
     weight: Dict[str, Any] = {f"{grid.cache}_weight": 0.5}
     if grid.cache == "local":
-        return [AdapterSettings(**weight, cache_size=max(grid.sizes))]
+        return [AdapterSettings(**weight, cache_theta=1.0, cache_size=max(grid.sizes))]
     return [AdapterSettings(**weight, **chosen) for chosen in grid.of_cache()]
 
 

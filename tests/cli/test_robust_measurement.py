@@ -45,6 +45,8 @@ def test_from_texts_to_table(measurement, commands, tmp_path, monkeypatch, capsy
         write(file, WORDS + ["zebra", "hound"] * (seed > 1), 40, seed)
     sizes = ["--decoder-embed-dim", "8", "--decoder-hidden-size", "12", "--char-filters", "[4,4,4]"]
     monkeypatch.setattr(measurement, "TRAINING", [*measurement.TRAINING, *sizes])
+    preprocess, lexicon = measurement.preprocess, ["--lexicon-path", ROOT / "tests" / "data" / "mini.tsv"]
+    monkeypatch.setattr(measurement, "preprocess", lambda dest, *options: preprocess(dest, *options, *lexicon))
     arguments = ["robust_training.py", "--data", str(tmp_path / "data"), "--workdir", str(tmp_path / "run"), "--updates", "3"]
     arguments += ["--settings", "both"]
     monkeypatch.setattr(sys, "argv", arguments)

@@ -15,6 +15,8 @@ from torch import Tensor
 
 from fairseq_groc.modules.adapters.mass import Seen
 
+LARGEST = 1 << 25  # similarities held at a time: 128 MB
+
 
 class Cache:
     """What a group of streams has said so far, and a distribution over it for each position of the next block."""
@@ -92,7 +94,8 @@ class LocalCache(Cache):
         first = max(self._begin, before + 1 - self.size)
         seen, said = self._keys[:, first : self._end], self._words[:, first : self._end]
         self._begin = max(self._begin, self._end + 1 - self.size)  # what the next block still sees
-        return [(q, k, w, before - first) for q, k, w in zip(queries, seen, said)]
+        products = _Products(queries * self.theta, seen)
+        return [(products, b, w, before - first) for b, w in enumerate(said)]
 
     def _make_room(self, keys: Tensor, words: Tensor) -> None:
         """Move to a larger buffer if the block does not fit: a new one, since views of the last are in use."""
@@ -108,22 +111,43 @@ class LocalCache(Cache):
         self._begin, self._end = 0, kept
 
     def row(self, view) -> Seen:
-        queries, keys, words, before = view
-        return Seen(_visible(torch.matmul(queries * self.theta, keys.t()), words, before, self.size), words)
+        products, stream, words, before = view
+        return Seen(_visible(products.of(stream), words, before, self.size), words)
 
-    def rows(self, view, thetas: Sequence[float], sizes: Sequence[int]) -> Iterator[Seen]:
-        """Yield what one stream's positions remember with each theta, and each size up to its own, from the same products."""
-        queries, keys, words, before = view
-        products = torch.matmul(queries, keys.t())
-        for theta in thetas:
+    def rows(self, view, factors: Sequence[float], sizes: Sequence[int]) -> Iterator[Seen]:
+        """Yield what one stream's positions remember with theta times each factor, and each size up to its own."""
+        products, stream, words, before = view
+        for factor in factors:
             for size in sizes:
-                yield Seen(_visible(products * theta, words, before, size), words)
+                yield Seen(_visible(products.of(stream) * factor, words, before, size), words)
 
     def reorder(self, order: Tensor) -> None:
         if self._end:
             self._keys = self._keys[:, self._begin : self._end].index_select(0, order)
             self._words = self._words[:, self._begin : self._end].index_select(0, order)
             self._begin, self._end = 0, self._keys.size(1)
+
+
+class _Products:
+    """Similarities of a block's positions to all entries: many streams in one product, as far as memory allows.
+
+    Args:
+        queries: (B, T, d)
+        keys: (B, n, d)
+    """
+
+    def __init__(self, queries: Tensor, keys: Tensor):
+        self._queries, self._keys = queries, keys
+        self._together = max(1, LARGEST // (queries.size(1) * keys.size(1)))  # streams
+        self._group, self._products = -1, queries
+
+    def of(self, stream: int) -> Tensor:
+        """Return those of one stream, (T, n)."""
+        group, place = divmod(stream, self._together)
+        if group != self._group:
+            part = slice(group * self._together, (group + 1) * self._together)
+            self._group, self._products = group, torch.bmm(self._queries[part], self._keys[part].transpose(1, 2))
+        return self._products[place]
 
 
 def _visible(scores: Tensor, words: Tensor, before: int, size: int) -> Tensor:
