@@ -146,14 +146,15 @@ def scores(data: Path, checkpoint: Path, domain: str) -> dict:
     hub = load(str(checkpoint), str(data))
     model, task = hub.models[0], hub.task
     task.load_dataset("test")
-    known = (trained_words(data) or 0) + task.dictionary.nspecial
+    known = torch.from_numpy(trained_words(data, len(task.dictionary)))
+    known[: task.dictionary.nspecial] = True
     target, mass, new = [], [], []
     for sample in task.eval_lm_dataloader(task.dataset("test"), batch_size=8, num_workers=0):
         lprobs = model.get_normalized_probs(model(**sample["net_input"]), log_probs=True)  # (B, T, V)
         real = sample["target"] != task.dictionary.pad()
         target.append(lprobs.gather(2, sample["target"].unsqueeze(2)).squeeze(2)[real].double())
-        mass.append(lprobs[..., known:].logsumexp(-1).double().exp()[real])
-        new.append((sample["target"] >= known)[real])
+        mass.append(lprobs[..., ~known].logsumexp(-1).double().exp()[real])
+        new.append(~known[sample["target"]][real])
     result = summary(torch.cat(target), torch.cat(mass), torch.cat(new))
     kept.write_text(json.dumps(result) + "\n")
     return result

@@ -3,10 +3,11 @@
 import hashlib
 import json
 import logging
+import math
 import multiprocessing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 import torch
 
@@ -17,6 +18,7 @@ from fairseq_groc.evaluation.report import add, lengths, perplexities, tally, te
 from fairseq_groc.evaluation.scoring import Place, score
 
 logger = logging.getLogger(__name__)
+LARGEST_ERROR = 1e-5  # of a sum of probabilities in float32
 
 
 def add_arguments(parser) -> None:
@@ -48,9 +50,21 @@ def run(args) -> None:
     report = make_report(args, shares)
     print(text_table(report))
     if args.verify_normalization:
-        print(f"largest |1 - sum| of {report['verified_positions']:,} positions: {report['largest_sum_error']:.1e}")
+        error = report["largest_sum_error"]
+        print(f"largest |1 - sum| of {report['verified_positions']:,} positions: {error:.1e}")
     if args.out:
-        args.out.write_text(json.dumps(report, indent=1) + "\n")
+        args.out.write_text(json.dumps(finite(report), indent=1, allow_nan=False) + "\n")
+    if args.verify_normalization and not error <= LARGEST_ERROR:
+        raise DataError(f"probabilities do not sum to 1: {error:.1e} off, more than {LARGEST_ERROR:.0e}")
+
+
+def finite(value):
+    """Return a report with "inf" for what is infinite and None for what is no number, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: finite(part) for key, part in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else "inf"
+    return value
 
 
 def share(args, worker: int) -> Dict[str, Any]:
@@ -69,11 +83,13 @@ def share(args, worker: int) -> Dict[str, Any]:
         "bytes": sizes[1],
         "unk": int((targets == task.dictionary.unk()).sum()),
         "text": dataset.num_tokens_total,
+        "empty_lines": int((dataset.sizes == 1).sum()),
         "error": scores.error,
         "verified": scores.verified,
         "vocabulary": int((~decoder.words.impossible).sum()),
-        "known_vocabulary": int(known.sum()),
+        "known_vocabulary": int((known & ~decoder.words.impossible).sum()),
         "adapters": asdict(decoder.adapter.settings) if decoder.adapter else {},
+        "cache_text": remembered(decoder.adapter),
         "block": block,
     }
 
@@ -99,10 +115,18 @@ def known_words(data: Path, dictionary) -> torch.Tensor:
     Raises:
         DataError: nothing in the folder says which they are.
     """
-    number = trained_words(data)
-    if number is None:
+    known = trained_words(data, len(dictionary))
+    if known is None:
         raise DataError(f"{data}: nothing says which words the training text has. Make the folder with scripts/preprocess.sh.")
-    return torch.arange(len(dictionary)) < dictionary.nspecial + number
+    return torch.from_numpy(known)
+
+
+def remembered(adapter) -> Optional[Dict[str, Any]]:
+    """Return which other text an unbounded cache sees, by its store's fingerprint, or None."""
+    if adapter is None or adapter.text is None:
+        return None
+    store = adapter.text.store
+    return {"path": str(store.folder), "words": store.count, "fingerprint": store.fingerprint}
 
 
 def make_report(args, shares) -> Dict[str, Any]:
@@ -123,11 +147,17 @@ def make_report(args, shares) -> Dict[str, Any]:
     report = {
         "tokens_in_text": first["text"],
         "tokens_scored": sums["all"]["tokens"],
-        **perplexities(sums, sum(s["characters"] for s in shares), sum(s["bytes"] for s in shares)),
+        **perplexities(sums, *(sum(s[unit] for s in shares) + first["empty_lines"] for unit in ("characters", "bytes"))),
         "unknown_tokens": sum(s["unk"] for s in shares),
         "vocabulary": first["vocabulary"],
         "vocabulary_of_training": first["known_vocabulary"],
-        "settings": {"split": args.split, "streams": args.streams, "block": first["block"], "adapters": first["adapters"]},
+        "settings": {
+            "split": args.split,
+            "streams": args.streams,
+            "block": first["block"],
+            "adapters": first["adapters"],
+            "cache_text": first["cache_text"],
+        },
         "checkpoint": {"path": args.path, "sha256": digest(Path(args.path))},
         "data": {"path": args.data, "sha256": digest(Path(args.data, f"{args.split}.bin"), Path(args.data, "dict.txt"))},
     }

@@ -1,5 +1,6 @@
 """What ``score`` does beyond a fixed vocabulary: words that enter it when they are first met, and limits to it."""
 
+import itertools
 import logging
 import math
 import sys
@@ -128,6 +129,6 @@ def _mass(dictionary, args) -> Optional[NewWordMass]:
 
 def _trained_counts(dictionary, data: Path) -> List[int]:
     """Return how often the training text has each of its words."""
-    words = slice(dictionary.nspecial, None)
-    entries = list(zip(dictionary.symbols[words], dictionary.count[words]))[: trained_words(data)]
-    return [count for word, count in entries if not is_filler(word)]
+    known = trained_words(data, len(dictionary))
+    entries = list(zip(dictionary.symbols, dictionary.count, itertools.repeat(True) if known is None else known))
+    return [count for word, count, there in entries[dictionary.nspecial :] if there and not is_filler(word)]

@@ -1,11 +1,11 @@
 """Check, tokenise and count raw text: the part of scripts/preprocess.sh that is not fairseq-preprocess."""
 
-import itertools
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Callable, Iterable, Iterator, List, Optional, Set
 
+import numpy as np
 from fairseq.data import Dictionary
 
 from fairseq_groc.cli.tables import add_lexicon_arguments, make_tables
@@ -128,8 +128,8 @@ def _tables(args) -> None:
     dictionary = load_dictionary(Path(args.data) / "dict.txt")
     texts = {split: list(read_lines(Path(path))) for split, path in (text.split("=", 1) for text in args.texts)}
     trained = _trained_words(texts.get("train"), args.known, dictionary)
-    leading = list(itertools.takewhile(lambda word: word in trained, dictionary.symbols[dictionary.nspecial :]))
-    note_dictionary(Path(args.data), dictionary.symbols, len(leading))
+    mask = None if trained is None else np.array([word in trained for word in dictionary.symbols])
+    note_dictionary(Path(args.data), dictionary.symbols, mask)
     print(f"{'split':<8}{'sentences':>11}{'tokens':>13}{'types':>10}{'not in dict':>13}{'new words':>11}")
     for split, lines in texts.items():
         print(_split_row(split, lines, dictionary, trained))
@@ -142,20 +142,26 @@ def _tables(args) -> None:
     sys.stdout.flush()
 
 
-def _trained_words(train: Optional[List[str]], known: Optional[str], dictionary: Dictionary) -> Set[str]:
-    """Return the words of the training text: this one, or that of an earlier folder, else the whole dictionary."""
+def _trained_words(train: Optional[List[str]], known: Optional[str], dictionary: Dictionary) -> Optional[Set[str]]:
+    """Return the words of the training text, of this folder and of the one that it goes on from; None: there is neither.
+
+    ``</s>`` is one of them, and ``<unk>`` if the training text has it or words that the dictionary lacks.
+    """
+    if train is None and known is None:
+        return None
+    words: Set[str] = {dictionary.eos_word}
     if train is not None:
-        return {word for line in train for word in line.split()}
-    if known is None:
-        return set(dictionary.symbols)
-    earlier = load_dictionary(Path(known) / "dict.txt")
-    count = trained_words(Path(known))
-    return set(earlier.symbols if count is None else earlier.symbols[: earlier.nspecial + count])
+        words |= {word if word in dictionary.indices else dictionary.unk_word for line in train for word in line.split()}
+    if known is not None:
+        earlier = load_dictionary(Path(known) / "dict.txt")
+        mask = trained_words(Path(known), len(earlier))
+        words |= {word for i, word in enumerate(earlier.symbols) if mask is None or mask[i]}
+    return words
 
 
-def _split_row(split: str, lines: List[str], dictionary: Dictionary, trained: Set[str]) -> str:
+def _split_row(split: str, lines: List[str], dictionary: Dictionary, trained: Optional[Set[str]]) -> str:
     words = [word for line in lines for word in line.split()]
     tokens = len(words) + len(lines)  # one </s> a line
     missing = sum(w not in dictionary.indices for w in words) / tokens
-    new = sum(w not in trained for w in words) / tokens
-    return f"{split:<8}{len(lines):>11,}{tokens:>13,}{len(set(words)):>10,}{missing:>13.2%}{new:>11.2%}"
+    new = "unknown" if trained is None else f"{sum(w not in trained for w in words) / tokens:.2%}"
+    return f"{split:<8}{len(lines):>11,}{tokens:>13,}{len(set(words)):>10,}{missing:>13.2%}{new:>11}"

@@ -7,7 +7,6 @@ from pathlib import Path
 import torch
 
 from fairseq_groc.cli.evaluate import digest, open_split
-from fairseq_groc.cli.score import add_adapter_arguments
 from fairseq_groc.evaluation.scoring import Place, blocks
 from fairseq_groc.evaluation.stored import fingerprint
 from fairseq_groc.modules.adapters.store import EntryStore
@@ -23,7 +22,6 @@ def add_arguments(parser) -> None:
     parser.add_argument("--data", required=True, help="data folder with the text and the vocabulary")
     parser.add_argument("--split", default="train", help="which text of it")
     parser.add_argument("--tokens-per-sample", type=int, default=0, help="block length; 0: the checkpoint's")
-    add_adapter_arguments(parser)
 
 
 @torch.no_grad()

@@ -80,8 +80,11 @@ def add_adapter_arguments(parser) -> None:
 
 
 def adapter_options(args) -> Dict[str, Any]:
-    """Return the options of adapters."""
-    return {option.name: getattr(args, option.name) for option in fields(AdapterConfig) if option.name != "_name"}
+    """Return the options of adapters, as given or by default; a command that has none of them takes no tuned ones either."""
+    names = [option.name for option in fields(AdapterConfig) if option.name != "_name"]
+    if not hasattr(args, "uniform_weight"):
+        return {"no_tuned_adapters": True}
+    return {name: getattr(args, name) for name in names}
 
 
 def _report_unknown(texts: List[str], dictionary, data: str) -> None:

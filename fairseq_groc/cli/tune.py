@@ -1,11 +1,11 @@
 """Search the settings of a cache, the uniform distribution and the discount on validation text, in one pass of the model."""
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 
 from fairseq_groc.cli.evaluate import open_split
-from fairseq_groc.cli.score import add_adapter_arguments
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.scoring import Place
 from fairseq_groc.evaluation.stored import store_tuned
@@ -30,7 +30,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--tokens-per-sample", type=int, default=0, help="block length; 0: the checkpoint's")
     parser.add_argument("--out", type=Path, help="JSON file for the whole grid; a heat map is drawn beside it")
     parser.add_argument("--no-store", action="store_true", help="do not make the best the default for this model and data")
-    add_adapter_arguments(parser)
+    parser.add_argument("--cache-text", help="folder of a text that the unbounded cache sees, too")
 
 
 def run(args) -> None:
@@ -46,6 +46,8 @@ def run(args) -> None:
     for settings, ppl in tried:
         print(f"{ppl:>12,.2f}  {describe(settings)}")
     settings, ppl = best(tried)
+    if ppl == math.inf:
+        raise OptionError("with every setting a token is impossible: give --uniform some weights above 0")
     print(f"best: {ppl:,.2f}  {describe(settings)}")
     if args.out:
         rows = [{"perplexity": p, **asdict(s)} for s, p in tried]
@@ -54,7 +56,9 @@ def run(args) -> None:
         if drawn:
             draw(*drawn, args.out.with_suffix(".png"))
     if not args.no_store:
-        store_tuned(Path(args.data), model.decoder, settings, split=args.split, perplexity=ppl, tokens=len(found.lprobs))
+        text = str(Path(args.cache_text).resolve()) if args.cache_text and settings.unbounded_weight else None
+        about = {"split": args.split, "perplexity": ppl, "tokens": len(found.lprobs)}
+        store_tuned(Path(args.data), model.decoder, settings, cache_text=text, **about)
         print(f"the default from now on for this model over {args.data}")
 
 
@@ -64,9 +68,10 @@ def check(grid: Grid) -> None:
     Raises:
         OptionError: with the option.
     """
-    for name, values in (("--weights", grid.weights), ("--uniform", grid.uniform)):
-        if not all(0 <= value < 1 for value in values):
-            raise OptionError(f"{name} {' '.join(map(str, values))}: expected numbers from 0 to below 1")
+    if not all(0 < value < 1 for value in grid.weights):
+        raise OptionError(f"--weights {' '.join(map(str, grid.weights))}: expected numbers above 0 and below 1")
+    if not all(0 <= value < 1 for value in grid.uniform):
+        raise OptionError(f"--uniform {' '.join(map(str, grid.uniform))}: expected numbers from 0 to below 1")
     if not all(value > 0 for value in [*grid.discounts, *grid.sizes, *grid.neighbors]):
         raise OptionError("--discounts, --sizes and --neighbors are above 0")
 

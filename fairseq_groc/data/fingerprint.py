@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Dict, Optional, Sequence
 
+import numpy as np
 from fairseq.data import Dictionary
 
 from fairseq_groc.errors import DataError
@@ -27,21 +28,30 @@ def load_dictionary(path: Path) -> Dictionary:
         raise DataError(f"{path}: {reason} Mend the file, or binarise the text again: scripts/preprocess.sh.") from None
 
 
-def note_dictionary(folder: Path, words: Sequence[str], trained: int) -> None:
+def note_dictionary(folder: Path, words: Sequence[str], trained: Optional[np.ndarray]) -> None:
     """Write, beside the text that was just binarised, the fingerprint of its dictionary.
 
     Args:
         folder: of the text
         words: of the dictionary
-        trained: how many of them, after the special symbols, come from the training text
+        trained: mask (V) of the entries that the training text has; None: nobody knows
     """
-    note = {"dictionary": words_fingerprint(words), "trained": trained}
+    note: Dict[str, Any] = {"dictionary": words_fingerprint(words)}
+    if trained is not None:  # where runs of such entries begin and end: they are nearly always one
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], trained.astype(np.int8), [0]])))
+        note["trained"] = edges.tolist()
     (Path(folder) / FILE).write_text(json.dumps(note) + "\n")
 
 
-def trained_words(folder: Path) -> Optional[int]:
-    """Return how many leading words of the dictionary come from the training text; None if nothing says so."""
-    return _note(Path(folder)).get("trained")
+def trained_words(folder: Path, size: int) -> Optional[np.ndarray]:
+    """Return the mask (V) of the entries of a dictionary of *size* that the training text has; None if nothing says so."""
+    edges = _note(Path(folder)).get("trained")
+    if not isinstance(edges, list):
+        return None
+    mask = np.zeros(size, dtype=bool)
+    for begin, end in zip(edges[::2], edges[1::2]):
+        mask[begin:end] = True
+    return mask
 
 
 def check_dictionary(folder: Path, words: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Dict, List
 import torch
 from torch import Tensor
 
+from fairseq_groc.errors import DataError
 from fairseq_groc.modules.probabilities import LOG_ZERO
 
 
@@ -17,7 +18,13 @@ def tally(targets: Tensor, adapted: Tensor, own: Tensor, known: Tensor) -> Dict[
     Args:
         targets, adapted, own: as in ``TokenScores``, (n) each
         known: mask (V) of the words that the training text has
+
+    Raises:
+        DataError: a score is not a number.
     """
+    for name, lprobs in (("adapted model", adapted), ("model", own)):
+        if bool(lprobs.isnan().any()):
+            raise DataError(f"the {name} gives {int(lprobs.isnan().sum()):,} tokens no number (NaN): the checkpoint is broken")
     is_known = known[targets]
     parts = {"all": torch.ones_like(is_known), "known": is_known, "new": ~is_known}
     return {name: _sums(adapted[chosen].double(), own[chosen].double()) for name, chosen in parts.items()}
@@ -42,7 +49,7 @@ def perplexities(sums: Dict[str, Dict[str, float]], characters: int, num_bytes: 
     """Return perplexities, shares, and bits per character and byte; infinite where a token is impossible.
 
     Args:
-        characters, num_bytes: of the text, with a space or line end after every word
+        characters, num_bytes: of the text, words apart by a blank, and an end after every line
     """
     whole = sums["all"]
     report: Dict[str, Any] = {}
@@ -66,9 +73,12 @@ def _perplexity(nats: float, impossible: float, tokens: float) -> float:
 
 
 def lengths(words: List[str]) -> Tensor:
-    """Return the characters and bytes of every entry of a dictionary with the blank or line end after it, (V, 2)."""
+    """Return the characters and bytes of every entry of a dictionary with the blank or line end after it, (V, 2).
+
+    ``</s>`` has none: the line end is counted with the line's last word, and an empty line's apart.
+    """
     sizes = [(len(w) + 1, len(w.encode("utf-8", "surrogateescape")) + 1) for w in words]
-    sizes[2] = (1, 1)  # </s> is the end of a line
+    sizes[2] = (0, 0)
     return torch.tensor(sizes)
 
 

@@ -101,5 +101,7 @@ def _by_full_distributions(model, sample: dict, real: Tensor, scores: TokenScore
     own = torch.log_softmax(output[0].float(), -1)
     adapted = model.get_normalized_probs(output, log_probs=True)
     error = (1 - adapted[real].double().exp().sum(-1)).abs()
-    scores.error, scores.verified = max(scores.error, float(error.max())), scores.verified + len(error)
+    if len(error):
+        scores.error = float(torch.maximum(torch.tensor(scores.error).double(), error.max()))  # NaN stays
+    scores.verified += len(error)
     return tuple(lprobs.gather(2, sample["target"].unsqueeze(2))[..., 0] for lprobs in (adapted, own))  # type: ignore[return-value]

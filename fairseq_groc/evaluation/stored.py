@@ -8,13 +8,14 @@ import logging
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 import torch
 
-from fairseq_groc.errors import DataError
+from fairseq_groc.errors import CacheError, DataError
+from fairseq_groc.lexicon.tables import words_fingerprint
 from fairseq_groc.modules.adapters import AdapterSettings
-from fairseq_groc.modules.adapters.store import EntryStore, read_header
+from fairseq_groc.modules.adapters.store import REMEDY, EntryStore, read_header
 from fairseq_groc.modules.export import fingerprint as fingerprint_of_module
 
 logger = logging.getLogger(__name__)
@@ -24,13 +25,15 @@ TUNED = "adapters.json"  # in the data folder: settings by the model's fingerpri
 def fingerprint(decoder) -> str:
     """Return a digest of a decoder's parameters and its vocabulary; buffers of others come and go with what was read."""
     digest = hashlib.sha256(fingerprint_of_module(decoder.words).encode())
+    digest.update(words_fingerprint(decoder.dictionary.symbols).encode())  # rows do not tell new words apart
     for name, parameter in sorted(decoder.named_parameters()):
         digest.update(f"{name} {fingerprint_of_module(torch.nn.ParameterList([parameter]))}".encode())
     return digest.hexdigest()
 
 
-def tuned_adapters(data: Path, decoder) -> Optional[AdapterSettings]:
-    """Return the settings that were tuned for this model over this folder's vocabulary, and say so; None: there are none.
+def tuned_adapters(data: Path, decoder) -> Optional[Tuple[AdapterSettings, Optional[str]]]:
+    """Return the settings that were tuned for this model over this folder's vocabulary, with the folder of the text that
+    an unbounded cache remembered, and say so; None: there are none.
 
     Raises:
         DataError: the file is not readable.
@@ -43,7 +46,7 @@ def tuned_adapters(data: Path, decoder) -> Optional[AdapterSettings]:
     settings = AdapterSettings(**tuned["settings"])
     chosen = ", ".join(f"{name} {value:g}" for name, value in asdict(settings).items() if value != getattr(AdapterSettings, name))
     logger.info(f"adapters as tuned on '{tuned['split']}' (--no-tuned-adapters leaves them out): {chosen or 'none'}")
-    return settings
+    return settings, tuned.get("cache_text")
 
 
 def store_tuned(data: Path, decoder, settings: AdapterSettings, **found: Any) -> None:
@@ -71,6 +74,10 @@ def open_remembered(folder: Path, decoder) -> EntryStore:
     """
     header = read_header(folder)
     model, _, _ = str(header["fingerprint"]).partition(" ")
-    store = EntryStore(folder, int(header["dim"]), f"{fingerprint(decoder)}{header['fingerprint'][len(model) :]}")
+    expected = f"{fingerprint(decoder)}{header['fingerprint'][len(model) :]}"
+    store = EntryStore(folder, int(header["dim"]), expected, reading=True)
+    largest = int(store.entries()[1].max()) if store.count else 0
+    if largest >= len(decoder.dictionary):
+        raise CacheError(f"{folder} has word {largest:,} of a vocabulary of {len(decoder.dictionary):,}: it is damaged. {REMEDY}")
     logger.info(f"{folder}: {store.count:,} words remembered")
     return store

@@ -6,6 +6,8 @@ import os
 import torch
 
 from fairseq_groc.errors import OptionError
+from fairseq_groc.options import flag
+from fairseq_groc.tasks.config import AdapterConfig
 from fairseq_groc.tasks.workers import rank_and_world
 
 
@@ -44,6 +46,10 @@ def check_use(cfg) -> None:
     for name in ("uniform_weight", "unigram_weight", "local_weight", "unbounded_weight"):
         if not 0 <= getattr(cfg, name) < 1:
             raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected a number from 0 to below 1")
+    needs = {"cache_theta": "local_weight", "cache_size": "local_weight", "cache_neighbors": "unbounded_weight"}
+    for name, weight in {**needs, "cache_text": "unbounded_weight"}.items():
+        if getattr(cfg, name) != getattr(AdapterConfig, name) and getattr(cfg, weight) == 0:
+            raise OptionError(f"{flag(name)} does nothing without {flag(weight)}: give both, or leave it out")
     if not cfg.new_word_discount > 0:
         raise OptionError(f"--new-word-discount {cfg.new_word_discount}: expected a number above 0")
     if not math.isfinite(cfg.cache_theta):

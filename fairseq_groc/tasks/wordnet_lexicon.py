@@ -46,6 +46,7 @@ class WordnetLexiconTask(FairseqTask):
         self.dictionary = dictionary
         self._decoders: List[Any] = []
         self._lexicon: Optional[str] = None
+        self._trains = True  # not, if the model comes from a checkpoint to be used
         self._block_lengths: List[int] = []
 
     @classmethod
@@ -95,7 +96,8 @@ class WordnetLexiconTask(FairseqTask):
             OptionError: options that no head has, or a model that cannot have one.
         """
         saved = self.state.state_dict.get("groc", {}) if from_checkpoint else {}
-        if not from_checkpoint:
+        self._trains = not from_checkpoint
+        if self._trains:
             check_training(self.cfg)
         settings = saved.get("head") or head_settings(cfg if hasattr(cfg, "output_head") else self.cfg)
         block = self.cfg.tokens_per_sample or DEFAULT_BLOCK
@@ -113,21 +115,33 @@ class WordnetLexiconTask(FairseqTask):
         self._decoders.append(model.decoder)
         return model
 
-    def adapter_for(self, decoder, settings: AdapterSettings) -> Adapter:
-        """Return what some settings make of a trained model's probabilities."""
-        text = Search(open_remembered(Path(self.cfg.cache_text), decoder)) if self.cfg.cache_text else None
-        return Adapter(settings, decoder.real_words(), self._new_words(settings), text)
+    def adapter_for(self, decoder, settings: AdapterSettings, text: Optional[str] = None) -> Adapter:
+        """Return what some settings make of a trained model's probabilities.
+
+        Args:
+            text: folder of a text that an unbounded cache sees, too
+
+        Raises:
+            OptionError: a limited vocabulary, and a text that may have any word.
+        """
+        if text and decoder.words.limit is not None:
+            raise OptionError("a limited vocabulary does not go with --cache-text, whose words may be any: leave one out")
+        store = Search(open_remembered(Path(text), decoder)) if text else None
+        return Adapter(settings, decoder.real_words(), self._new_words(settings), store)
 
     def prepare_scoring(self, dataset: Optional[StreamDataset] = None) -> None:
         """Take the adapters that the options say, or else those that were tuned for this very model and data."""
-        settings = AdapterSettings(**{f.name: getattr(self.cfg, f.name) for f in fields(AdapterSettings)})
+        given = AdapterSettings(**{f.name: getattr(self.cfg, f.name) for f in fields(AdapterSettings)})
+        folder = Path(utils.split_paths(self.cfg.data)[0])
         for decoder in self._decoders:
-            chosen = settings
-            if not settings.active() and not self.cfg.no_tuned_adapters:
-                chosen = tuned_adapters(Path(utils.split_paths(self.cfg.data)[0]), decoder) or settings
+            chosen, text = given, self.cfg.cache_text
+            if not given.active() and not self.cfg.no_tuned_adapters:
+                if decoder.has_grown and decoder.adapter is not None:
+                    continue  # they were tuned for this model as it was loaded
+                chosen, text = tuned_adapters(folder, decoder) or (given, None)
             if decoder.adapter is None or decoder.adapter.settings != chosen:
-                decoder.adapter = self.adapter_for(decoder, chosen) if chosen.active() else None
-            if dataset is not None and not (decoder.adapter and chosen.uniform_weight > 0):
+                decoder.adapter = self.adapter_for(decoder, chosen, text) if chosen.active() else None
+            if dataset is not None and chosen.uniform_weight == 0:
                 self._report_impossible(decoder, dataset)
 
     def _new_words(self, settings: AdapterSettings) -> torch.Tensor:
@@ -136,11 +150,12 @@ class WordnetLexiconTask(FairseqTask):
         Raises:
             DataError: a discount needs it, and nothing says which they are.
         """
-        known, size = trained_words(Path(utils.split_paths(self.cfg.data)[0])), len(self.dictionary)
+        known = trained_words(Path(utils.split_paths(self.cfg.data)[0]), len(self.dictionary))
         if known is None and settings.new_word_discount != 1:
             raise DataError(f"{self.cfg.data}: nothing says which words are new. Make the folder with scripts/preprocess.sh.")
         real = torch.tensor(predictable_words(self.dictionary.symbols))
-        return real & (torch.arange(size) >= self.dictionary.nspecial + (size if known is None else known))
+        real[: self.dictionary.nspecial] = False
+        return torch.zeros_like(real) if known is None else real & ~torch.from_numpy(known)
 
     def _configure(self, words: WordMatrices, training: bool) -> None:
         """Set how new rows begin, and how much of the word embeddings a training step computes."""
@@ -204,7 +219,7 @@ class WordnetLexiconTask(FairseqTask):
             return super().get_batch_iterator(
                 dataset, max_tokens, max_sentences, None, ignore_invalid_inputs, 1, seed, num_shards, shard_id, num_workers, epoch
             )
-        training = dataset.name == self.cfg.train_subset
+        training = dataset.name == self.cfg.train_subset and self._trains
         if training and not max_sentences:
             raise OptionError("--max-tokens alone does not say how many streams to train on: give --batch-size N")
         if skip_remainder_batch:

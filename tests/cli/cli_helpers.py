@@ -44,12 +44,12 @@ def environment():
     return {**os.environ, "OMP_NUM_THREADS": "1", "PATH": f"{BIN}:{SYSTEM_PATH}", "PYTHONPATH": str(ROOT)}
 
 
-def in_a_process(command, output):
+def in_a_process(command, output, variables):
     """Become a command: its arguments, its output, its exit code."""
     for stream in (1, 2):
         os.dup2(os.open(output, os.O_WRONLY | os.O_APPEND), stream)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.environ.update(environment())
+    os.environ.update(variables)
     sys.path.insert(0, str(ROOT))
     if command[:3] == OURS:
         sys.argv = command[2:]
@@ -67,7 +67,7 @@ class Commands:
         if command[0] not in PROGRAMS and command[:3] != OURS:
             return self.installed(*command)
         with tempfile.NamedTemporaryFile("r") as output:
-            process = FORKS.Process(target=in_a_process, args=(command, output.name))
+            process = FORKS.Process(target=in_a_process, args=(command, output.name, environment()))
             process.start()
             process.join()
             return process.exitcode, output.read()

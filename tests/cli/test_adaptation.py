@@ -12,6 +12,8 @@ from cli_helpers import PLUGIN, evaluated, perplexity, tokens_of
 from fairseq_cli import eval_lm
 
 from fairseq_groc.__main__ import main
+from fairseq_groc.cli.score import load
+from fairseq_groc.data.fingerprint import load_dictionary, trained_words
 from fairseq_groc.errors import GrocError
 
 ADAPTERS = ["--uniform-weight", "0.05", "--unigram-weight", "0.1", "--local-weight", "0.2", "--unbounded-weight", "0.1"]
@@ -64,11 +66,12 @@ def test_one_figure_through_every_door(ours, scored, corpus, models, tmp_path, h
     figure = report["all"]["perplexity"]
     assert report["tokens_scored"] == report["tokens_in_text"] == tokens_of(text) and math.isfinite(figure)
     assert report["largest_sum_error"] <= 1e-5 and report["verified_positions"] > 0
-    assert figure != pytest.approx(report["all"]["model_perplexity"], rel=1e-3)
+    own = report["all"]["model_perplexity"]
+    assert own == "inf" if head == "tied" else figure != pytest.approx(own, rel=1e-3)
     assert evaluated(scored(data, model, *ADAPTERS)) == (tokens_of(text), printed(figure))
     assert evaluated(scored(data, model, *ADAPTERS, "--softmax-batch", "3"))[1] == printed(figure)
     # without the unbounded cache: h of a model that has learned nothing is so even that half precision blurs it
-    exact = [*ADAPTERS, "--unbounded-weight", "0"]
+    exact = [*ADAPTERS, "--unbounded-weight", "0", "--cache-neighbors", "1024"]
     assert evaluated(scored(data, model, *exact, "--tokens-per-sample", "1")) == evaluated(scored(data, model, *exact))
     by_line = ["score", text, "--running", "--tokens-per-sample", "10", "--path", model, "--data", data]
     lines = ours(*by_line, *exact).splitlines()
@@ -111,7 +114,7 @@ def test_a_report_is_the_same_with_any_number_of_workers(ours, corpus, models, t
     one, two = (
         evaluate(ours, corpus / "union", models["tied"], tmp_path / f"{n}.json", *options, "--workers", n) for n in (1, 2)
     )
-    assert one["all"]["impossible"] == two["all"]["impossible"] > 0 and one["all"]["perplexity"] == math.inf
+    assert one["all"]["impossible"] == two["all"]["impossible"] > 0 and one["all"]["perplexity"] == "inf"
     for part in ("all", "known", "new"):
         assert one[part]["tokens"] == two[part]["tokens"] > 0
     assert one["known"]["perplexity"] == pytest.approx(two["known"]["perplexity"], rel=1e-6)
@@ -124,8 +127,7 @@ def test_a_report_is_the_same_with_any_number_of_workers(ours, corpus, models, t
 def test_bits_per_character_are_those_of_the_raw_text(ours, corpus, models, tmp_path):
     report = evaluate(ours, corpus / "union", models["compositional_output"], tmp_path / "r.json")
     bits = math.log2(report["all"]["perplexity"]) * report["tokens_scored"]
-    # every word is followed by a blank, every line by its end
-    text = "".join("".join(f"{word} " for word in line.split()) + "\n" for line in open(corpus / "other.txt"))
+    text = "".join(" ".join(line.split()) + "\n" for line in open(corpus / "other.txt"))
     assert report["bits_per_character"] == pytest.approx(bits / len(text), rel=1e-6)
     assert report["bits_per_byte"] == pytest.approx(bits / len(text.encode()), rel=1e-6)
 
@@ -157,6 +159,52 @@ def test_tuning_finds_what_scoring_then_finds(ours, scored, corpus, models, tmp_
         scored(data, model, "--gen-subset", "test1")
 
 
+def test_what_cannot_be_tuned_says_so_and_stores_nothing(ours, corpus, models, tmp_path):
+    data = tmp_path / "union"
+    shutil.copytree(corpus / "union", data)
+    tune = ["tune", "--path", models["tied"], "--data", data, "--split", "test", "--cache", "unigram"]
+    assert "a token is impossible: give --uniform some weights above 0" in ours(*tune, code=1)
+    assert "--weights 0.0 0.1: expected numbers above 0" in ours(*tune, "--weights", "0", "0.1", code=1)
+    assert not (data / "adapters.json").exists()
+
+
+def test_words_that_come_later_keep_the_tuned_adapters(ours, corpus, models, tmp_path):
+    data, model = tmp_path / "union", models["compositional_output"]
+    shutil.copytree(corpus / "union", data)
+    ours("tune", "--path", model, "--data", data, "--split", "test1", "--cache", "unigram")
+    hub = load(str(model), str(data))
+    adapter = hub.models[0].decoder.adapter
+    before = hub.score("the cat barked")["positional_scores"]
+    hub.models[0].add_words(["zzzyx"])
+    after = hub.score("the cat barked")["positional_scores"]
+    assert adapter is not None and hub.models[0].decoder.adapter is adapter
+    assert (before - after).abs().max() < 0.1  # what the new word takes
+
+
+def test_the_training_text_is_scored_like_any_other(commands, ours, corpus, models, tmp_path):
+    data, model = corpus / "data", models["tied"]
+    report = evaluate(ours, data, model, tmp_path / "r.json", "--split", "train", "--unigram-weight", "0.2")
+    validate = ["fairseq-validate", data, *PLUGIN, "--path", model, "--valid-subset", "train", "--batch-size", "1"]
+    assert perplexity(commands.ok(*validate, "--unigram-weight", "0.2")) == printed(report["all"]["perplexity"])
+
+
+def test_words_of_the_training_text_are_known_wherever_the_dictionary_has_them(ours, commands, corpus, models, tmp_path):
+    """A folder to finetune in: its dictionary begins with the words of another one, not all of which it trains on."""
+    raw = tmp_path / "new.txt"
+    raw.write_text("zebra zebra cat\nthe zebra\n")
+    lexicon = ["--lexicon-path", "none"]
+    options = ["--vocabulary-from", corpus / "data", "--train", raw, "--valid", raw, "--dest", tmp_path / "new", *lexicon]
+    commands.preprocess(*options)
+    commands.preprocess("--vocabulary", tmp_path / "new" / "dict.txt", "--train", raw, "--dest", tmp_path / "own", *lexicon)
+    commands.preprocess("--vocabulary", tmp_path / "new" / "dict.txt", "--test", raw, "--dest", tmp_path / "bare", *lexicon)
+    dictionary = load_dictionary(tmp_path / "new" / "dict.txt")
+    first, own = (trained_words(tmp_path / name, len(dictionary)) for name in ("new", "own"))
+    ids = {word: dictionary.index(word) for word in ("the", "cat", "zebra", "dog", "</s>", "<unk>")}
+    assert [bool(first[ids[w]]) for w in ids] == [True, True, True, True, True, False]  # dog: in the first folder's text
+    assert [bool(own[ids[w]]) for w in ids] == [True, True, True, False, True, False]
+    assert trained_words(tmp_path / "bare", len(dictionary)) is None
+
+
 def test_a_remembered_text_is_seen_and_a_foreign_one_refused(ours, scored, corpus, models, tmp_path):
     data, model, store = corpus / "data", models["tied"], tmp_path / "train"
     remember = ["remember", store, "--path", model, "--data", data]
@@ -167,6 +215,13 @@ def test_a_remembered_text_is_seen_and_a_foreign_one_refused(ours, scored, corpu
     assert seen[0] == unseen[0] and seen[1] != printed(unseen[1])
     with pytest.raises(GrocError, match="its fingerprint is .*Give another folder, or make it anew"):
         scored(data, models["lookup"], *options, "--cache-text", store)
+    words = (store / "words.u32").read_bytes()
+    (store / "words.u32").write_bytes(b"\xff" * len(words))
+    with pytest.raises(GrocError, match="it is damaged"):
+        scored(data, model, *options, "--cache-text", store)
+    (store / "words.u32").write_bytes(words)
+    with pytest.raises(GrocError, match="--cache-text does nothing without --unbounded-weight"):
+        scored(data, model, "--cache-text", store)
     (store / "keys.f16").write_bytes(b"")
     with pytest.raises(GrocError, match="is shorter than the"):
         scored(data, model, *options, "--cache-text", store)

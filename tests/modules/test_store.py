@@ -44,6 +44,15 @@ def test_what_was_not_committed_is_cut_off(store):
     assert np.array_equal(again.entries()[1], WORDS)
 
 
+def test_a_reader_leaves_a_writer_alone(store):
+    store.append(KEYS[200:250], WORDS[200:250])
+    reader = EntryStore(store.folder, 6, "model text", reading=True)
+    assert reader.count == 200 and np.array_equal(reader.entries()[1], WORDS[:200])
+    store.append(KEYS[250:], WORDS[250:])
+    assert store.commit() == 300
+    assert np.array_equal(EntryStore(store.folder, 6, "model text").entries()[0], KEYS)
+
+
 def test_a_killed_writer_loses_nothing_that_it_reported(tmp_path):
     program = f"""
 import os, signal, sys

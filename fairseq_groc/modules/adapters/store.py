@@ -55,20 +55,23 @@ class EntryStore(Entries):
         folder: where; None: a temporary one that goes with the store
         dim: d
         fingerprint: of what makes the entries (model and text)
+        reading: only read what is stored, as somebody else may be writing
 
     Raises:
         CacheError: the folder holds entries of another fingerprint, size or format, or is damaged.
     """
 
-    def __init__(self, folder: Optional[Path], dim: int, fingerprint: str = ""):
+    def __init__(self, folder: Optional[Path], dim: int, fingerprint: str = "", reading: bool = False):
         self._temporary = tempfile.TemporaryDirectory(prefix="groc-cache-") if folder is None else None
         self.folder = Path(self._temporary.name) if self._temporary else Path(folder)  # type: ignore[arg-type]
         self.dim, self.fingerprint = dim, fingerprint
         self.folder.mkdir(parents=True, exist_ok=True)
         self.stored = self._open()  # entries that the header counts
         self.count = self.stored
-        self._cut(KEYS, 2 * dim)
-        self._cut(WORDS, 4)
+        for name, width in ((KEYS, 2 * dim), (WORDS, 4)):
+            self._check(self.folder / name, self.stored * width)
+            if not reading:
+                os.truncate(self.folder / name, self.stored * width)  # what was written after the last commit
         self._maps: Tuple[int, np.ndarray, np.ndarray] = (0, np.empty((0, dim), np.float16), np.empty(0, np.uint32))
         if not self.stored:
             self.commit()
@@ -83,13 +86,11 @@ class EntryStore(Entries):
                 raise CacheError(f"{self.folder}: its {name} is {header.get(name)}, not {ours}. {REMEDY}")
         return int(header["stored"])
 
-    def _cut(self, name: str, width: int) -> None:
-        """Drop what was written after the last commit."""
-        path = self.folder / name
-        path.touch()
-        if path.stat().st_size < self.stored * width:
+    def _check(self, path: Path, size: int) -> None:
+        if not self.stored:
+            path.touch()
+        if not path.exists() or path.stat().st_size < size:
             raise CacheError(f"{path} is shorter than the {self.stored:,} entries stored. {REMEDY}")
-        os.truncate(path, self.stored * width)
 
     def append(self, keys: np.ndarray, words: np.ndarray) -> None:
         """Append entries: keys (n, d) and words (n)."""
