@@ -23,7 +23,6 @@ def test_the_example_makes_its_table_and_skips_what_is_done(commands, tmp_path):
         "2",
         "--caches",
         "none",
-        "local",
     ]
     output = commands.ok(*command)
     table = output[output.index("| | in-domain | far |") :].splitlines()
