@@ -39,9 +39,9 @@ def run(args) -> None:
     hub, dataset = open_split(args)
     model, task = hub.models[0], hub.task
     place = Place(args.streams, args.tokens_per_sample or task.block_length())
-    found = read(
-        model, dataset, place, task.adapter_for(model.decoder, AdapterSettings(new_word_discount=min(args.discounts))), grid
-    )
+    discount = next((factor for factor in args.discounts if factor != 1), 1.0)  # it needs to know which words are new
+    adapter = task.adapter_for(model.decoder, AdapterSettings(new_word_discount=discount), args.cache_text)
+    found = read(model, dataset, place, adapter, grid)
     tried = list(search(found, grid))
     for settings, ppl in tried:
         print(f"{ppl:>12,.2f}  {describe(settings)}")

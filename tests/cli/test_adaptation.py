@@ -168,6 +168,20 @@ def test_what_cannot_be_tuned_says_so_and_stores_nothing(ours, corpus, models, t
     assert not (data / "adapters.json").exists()
 
 
+def test_a_remembered_text_is_tuned_with_and_comes_with_the_settings(ours, scored, corpus, models, tmp_path):
+    data, model, store = tmp_path / "data", models["tied"], tmp_path / "train"
+    shutil.copytree(corpus / "data", data)
+    ours("remember", store, "--path", model, "--data", data)
+    tune = ["tune", "--path", model, "--data", data, "--cache", "unbounded", "--neighbors", "9", "--weights", "0.3"]
+    found = [float(re.findall(r"best: ([\d.,]+)", ours(*tune, *text))[0]) for text in ([], ["--cache-text", store])]
+    assert found[0] != pytest.approx(found[1], rel=1e-3)
+    tuned = scored(data, model, "--gen-subset", "valid")
+    assert evaluated(tuned)[1] == printed(found[1]) and "words remembered" in tuned
+    (data / "binarised.json").unlink()
+    output = ours(*tune, "--discounts", "1", "3", code=1)
+    assert "nothing says which words are new" in output
+
+
 def test_words_that_come_later_keep_the_tuned_adapters(ours, corpus, models, tmp_path):
     data, model = tmp_path / "union", models["compositional_output"]
     shutil.copytree(corpus / "union", data)
