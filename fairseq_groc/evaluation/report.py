@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from fairseq_groc.errors import DataError
-from fairseq_groc.modules.probabilities import LOG_ZERO
+from fairseq_groc.modules.probabilities import LOG_ZERO, perplexity
 
 
-def tally(targets: Tensor, adapted: Tensor, own: Tensor, known: Tensor) -> Dict[str, Dict[str, float]]:
+def tally(targets: Tensor, adapted: Tensor, own: Tensor, known: Tensor) -> Dict[str, Dict[str, Any]]:
     """Return sums over all tokens, those of known words, and those of new ones; workers' are added up.
 
     Args:
@@ -30,7 +30,7 @@ def tally(targets: Tensor, adapted: Tensor, own: Tensor, known: Tensor) -> Dict[
     return {name: _sums(adapted[chosen].double(), own[chosen].double()) for name, chosen in parts.items()}
 
 
-def _sums(adapted: Tensor, own: Tensor) -> Dict[str, float]:
+def _sums(adapted: Tensor, own: Tensor) -> Dict[str, Any]:
     return {
         "tokens": len(adapted),
         "nats": float(-adapted[adapted > LOG_ZERO / 2].sum()),
@@ -40,12 +40,12 @@ def _sums(adapted: Tensor, own: Tensor) -> Dict[str, float]:
     }
 
 
-def add(tallies: List[Dict[str, Dict[str, float]]]) -> Dict[str, Dict[str, float]]:
+def add(tallies: List[Dict[str, Dict[str, Any]]]) -> Dict[str, Dict[str, Any]]:
     """Return the sums of several workers."""
     return {part: {key: sum(t[part][key] for t in tallies) for key in tallies[0][part]} for part in tallies[0]}
 
 
-def perplexities(sums: Dict[str, Dict[str, float]], characters: int, num_bytes: int) -> Dict[str, Any]:
+def perplexities(sums: Dict[str, Dict[str, Any]], characters: int, num_bytes: int) -> Dict[str, Any]:
     """Return perplexities, shares, and bits per character and byte; infinite where a token is impossible.
 
     Args:
@@ -66,10 +66,10 @@ def perplexities(sums: Dict[str, Dict[str, float]], characters: int, num_bytes: 
     return {**report, "bits_per_character": bits / characters, "bits_per_byte": bits / num_bytes}
 
 
-def _perplexity(nats: float, impossible: float, tokens: float) -> float:
+def _perplexity(nats: float, impossible: int, tokens: int) -> float:
     if not tokens:
         return math.nan
-    return math.inf if impossible else math.exp(min(nats / tokens, 700))
+    return math.inf if impossible else perplexity(nats, tokens)
 
 
 def lengths(words: List[str]) -> Tensor:

@@ -17,6 +17,8 @@ from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.evaluation.scoring import Place, blocks
 from fairseq_groc.modules.adapters import Adapter, AdapterSettings, Memory
 from fairseq_groc.modules.adapters.caches import LocalCache
+from fairseq_groc.modules.adapters.mass import mix
+from fairseq_groc.modules.probabilities import perplexity, uniform_mixture_at
 
 
 @dataclass
@@ -56,20 +58,20 @@ class Pass:
     Args:
         lprobs: of the target by the model alone, (n)
         new: log-probability of all new words together, (n)
-        is_new: whether the target is a new word, (n)
-        is_word: whether it is a real word, which the uniform distribution has, (n)
+        targets: (n)
         mass: log of the cache's mass on the target, (S, n)
         present: whether the cache remembers anything, (n)
-        words: how many real words there are
+        words: mask (V) of the real words, which the uniform distribution has
+        new_words: mask (V) of those that the training text lacks
     """
 
     lprobs: Tensor
     new: Tensor
-    is_new: Tensor
-    is_word: Tensor
+    targets: Tensor
     mass: Tensor
     present: Tensor
-    words: int
+    words: Tensor
+    new_words: Tensor
 
 
 @torch.no_grad()
@@ -80,10 +82,9 @@ def read(model, dataset: StreamDataset, place: Place, adapter: Adapter, grid: Gr
         adapter: knows which words are real and which are new
     """
     decoder, padding = model.decoder, dataset.dictionary.pad()
-    real, new = adapter.masks()
     decoder.adapter = None
     memories = [Memory(adapter.with_settings(settings)) for settings in _settings_of(grid)]
-    columns: Dict[str, List[Tensor]] = {name: [] for name in ("lprobs", "new", "target", "present", "mass")}
+    columns: Dict[str, List[Tensor]] = {name: [] for name in ("lprobs", "new", "targets", "present", "mass")}
     for sample in blocks(model, dataset, place):
         tokens, target = sample["net_input"]["src_tokens"], sample["target"]
         kept = target != padding
@@ -92,16 +93,12 @@ def read(model, dataset: StreamDataset, place: Place, adapter: Adapter, grid: Gr
         h = getattr(decoder, decoder.output_layer_name).features
         mass, present = _mass([memory.see(h, tokens, padding) for memory in memories], target, grid)
         columns["lprobs"].append(lprobs.gather(2, target.unsqueeze(2))[..., 0][kept])
-        columns["new"].append(
-            lprobs[..., new].logsumexp(-1)[kept] if bool(new.any()) else torch.full_like(h[..., 0], -math.inf)[kept]
-        )
-        columns["target"].append(target[kept])
+        columns["new"].append(lprobs[..., adapter.new].logsumexp(-1)[kept])  # -inf if there are none
+        columns["targets"].append(target[kept])
         columns["present"].append(present[kept])
         columns["mass"].append(mass[:, kept])
-    targets = torch.cat(columns["target"])
-    mass = torch.cat(columns["mass"], 1)
-    found = {name: torch.cat(columns[name]) for name in ("lprobs", "new", "present")}
-    return Pass(**found, is_new=new[targets], is_word=real[targets], mass=mass, words=int(real.sum()))
+    found = {name: torch.cat(parts, dim=-1) for name, parts in columns.items()}
+    return Pass(**found, words=adapter.words, new_words=adapter.new)
 
 
 def _settings_of(grid: Grid) -> List[AdapterSettings]:
@@ -137,42 +134,25 @@ def search(found: Pass, grid: Grid) -> Iterator[Tuple[AdapterSettings, float]]:
     """Yield every setting of the grid and its perplexity; infinite where a token is impossible."""
     weights = grid.weights if grid.cache != "none" else (0.0,)
     for discount, uniform in itertools.product(grid.discounts, grid.uniform):
-        lprobs = _smoothed(_discounted(found, discount), uniform, found)
+        lprobs = _discounted(found, discount)
+        if uniform > 0:
+            lprobs = -uniform_mixture_at(-lprobs, uniform, found.words, found.targets)
         for number, chosen in enumerate(grid.of_cache()):
             for weight in weights:
                 settings = AdapterSettings(new_word_discount=discount, uniform_weight=uniform)
                 mixed = lprobs
                 if grid.cache != "none":
                     settings = replace(settings, **{f"{grid.cache}_weight": weight, **chosen})
-                    mixed = _mixed(lprobs, found.mass[number], found.present, weight)
-                yield settings, _perplexity(mixed)
+                    mixed = mix(lprobs, weight, found.mass[number], found.present)
+                yield settings, perplexity(float(-mixed.double().sum()), len(mixed))
 
 
 def _discounted(found: Pass, factor: float) -> Tensor:
     """p' = p f / (1 - (1 - f) p(new)), with f only on new words."""
     if factor == 1:
         return found.lprobs
-    shift = torch.where(found.is_new, math.log(factor), 0.0)
+    shift = torch.where(found.new_words[found.targets], math.log(factor), 0.0)
     return found.lprobs + shift - torch.log1p((factor - 1) * found.new.exp())
-
-
-def _smoothed(lprobs: Tensor, weight: float, found: Pass) -> Tensor:
-    """p' = (1 - w) p + w / V for real words."""
-    if weight == 0:
-        return lprobs
-    uniform = torch.where(found.is_word, math.log(weight / found.words), -math.inf)
-    return torch.logaddexp(lprobs + math.log1p(-weight), uniform)
-
-
-def _mixed(lprobs: Tensor, mass: Tensor, present: Tensor, weight: float) -> Tensor:
-    if weight == 0:
-        return lprobs
-    return torch.logaddexp(lprobs + torch.where(present, math.log1p(-weight), 0.0), mass + math.log(weight))
-
-
-def _perplexity(lprobs: Tensor) -> float:
-    mean = float(-lprobs.double().mean())
-    return math.exp(mean) if mean < 700 else math.inf
 
 
 def best(tried: Sequence[Tuple[AdapterSettings, float]]) -> Tuple[AdapterSettings, float]:

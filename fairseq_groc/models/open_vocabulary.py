@@ -16,7 +16,7 @@ from fairseq_groc.data.streams import Block
 from fairseq_groc.errors import DataError
 from fairseq_groc.models.changing_vocabulary import WordEntries
 from fairseq_groc.modules.new_words import NewWordMass, NewWords
-from fairseq_groc.modules.probabilities import LOG_ZERO
+from fairseq_groc.modules.probabilities import LOG_ZERO, perplexity
 from fairseq_groc.modules.spelling_model import SpellingModel
 from fairseq_groc.modules.vocabulary import spelling
 
@@ -45,8 +45,7 @@ class Totals:
 
     def perplexity(self) -> float:
         """Return the perplexity a token; infinite if one was impossible."""
-        loss = -self.log_probability / max(self.tokens, 1)
-        return math.inf if self.impossible or loss > 700 else math.exp(loss)  # beyond that exp overflows
+        return math.inf if self.impossible else perplexity(-self.log_probability, max(self.tokens, 1))
 
     def bits_per_character(self) -> float:
         return math.inf if self.impossible else -self.log_probability / math.log(2) / max(self.characters, 1)

@@ -5,6 +5,7 @@ V: words; N: positions.
 
 from __future__ import annotations
 
+import math
 from typing import List, Sequence
 
 import torch
@@ -24,6 +25,14 @@ def predictable_words(words: Sequence[str]) -> List[bool]:
 def is_filler(word: str) -> bool:
     """Say whether fairseq made *word* up to fill its dictionary to a multiple of 8."""
     return word.startswith("madeupword") and word[10:].isdigit() and len(word) == 14
+
+
+def perplexity(nats: float, tokens: int) -> float:
+    """Return the perplexity of so many tokens whose losses, in nats, add up to *nats*; infinite where a float cannot hold it."""
+    try:
+        return math.exp(nats / tokens)
+    except OverflowError:
+        return math.inf
 
 
 def masked_bias(bias: Tensor, impossible: Tensor) -> Tensor:

@@ -63,6 +63,14 @@ class View:
     def __init__(self, adapter: "Adapter", rows: List[Tuple[float, Cache, List]], shape: Tuple[int, int]):
         self._adapter, self.rows, self._shape = adapter, rows, shape
         self._done = 0
+        self._last: Dict[int, Tuple[int, Seen]] = {}  # parts of one stream ask for the same again
+
+    def _seen(self, number: int, stream: int) -> Seen:
+        """Return what a stream remembers in a cache."""
+        if self._last.get(number, (-1, None))[0] != stream:
+            _, cache, views = self.rows[number]
+            self._last[number] = stream, cache.row(views[stream])
+        return self._last[number][1]
 
     def adapt(self, lprobs: Tensor) -> Tensor:
         """Return the adapted log-probabilities of all words, (B, T, V), in place of the model's.
@@ -71,25 +79,24 @@ class View:
         """
         lprobs = self._adapter.adapt_model(lprobs)
         if lprobs.shape[:2] == self._shape:
-            self._add_caches(lprobs, slice(None))
+            for stream, own in enumerate(lprobs):
+                self._add_caches(own, stream, slice(None))
         else:
-            self._add_part(lprobs)
+            self._add_part(lprobs[0])
         return lprobs
 
-    def _add_caches(self, lprobs: Tensor, positions: slice) -> None:
-        for weight, cache, views in self.rows:
-            for own, view in zip(lprobs, views):
-                seen = cache.row(view)
-                words = seen.words if seen.words.dim() == 1 else seen.words[positions]
-                add_mass(own, weight, Seen(seen.scores[positions], words))
+    def _add_caches(self, lprobs: Tensor, stream: int, positions: slice) -> None:
+        """Mix the caches into some positions of a stream, (n, V)."""
+        for number, (weight, _, _) in enumerate(self.rows):
+            scores, words = self._seen(number, stream)
+            add_mass(lprobs, weight, Seen(scores[positions], words if words.dim() == 1 else words[positions]))
 
     def _add_part(self, lprobs: Tensor) -> None:
-        begin, self._done = self._done, self._done + lprobs.size(1)
+        begin, self._done = self._done, self._done + len(lprobs)
         length = self._shape[1]
         for stream in range(begin // length, -(-self._done // length)):
             first, last = max(begin, stream * length), min(self._done, (stream + 1) * length)
-            part = View(self._adapter, [(w, cache, [views[stream]]) for w, cache, views in self.rows], (1, last - first))
-            part._add_caches(lprobs[:, first - begin : last - begin], slice(first - stream * length, last - stream * length))
+            self._add_caches(lprobs[first - begin : last - begin], stream, slice(first - stream * length, last - stream * length))
 
     def adapt_at(self, lprobs: Tensor, targets: Tensor) -> Tensor:
         """Return the adapted log-probabilities of the targets, (B, T), from the model's; the other words are never needed.
@@ -99,9 +106,9 @@ class View:
             targets: (B, T)
         """
         lprobs = self._adapter.uniform_at(lprobs, targets)
-        for weight, cache, views in self.rows:
-            rows = zip(lprobs, targets, views)
-            lprobs = torch.stack([mix_at(own, weight, cache.row(view), target) for own, target, view in rows])
+        for number, (weight, _, _) in enumerate(self.rows):
+            rows = enumerate(zip(lprobs, targets))
+            lprobs = torch.stack([mix_at(own, weight, self._seen(number, stream), target) for stream, (own, target) in rows])
         return lprobs
 
 
@@ -153,20 +160,11 @@ class Adapter:
 
     def __init__(self, settings: AdapterSettings, words: Tensor, new: Tensor, text: Optional[Search] = None):
         self.settings, self.text = settings, text
-        self._words, self._new = words, new
-
-    def masks(self) -> Tuple[Tensor, Tensor]:
-        """Return which words are real, and which of them are new, (V) each."""
-        return self._words, self._new
+        self.words, self.new = words, new
 
     def with_settings(self, settings: AdapterSettings) -> "Adapter":
         """Return an adapter of the same words and text that does something else."""
-        return Adapter(settings, self._words, self._new, self.text)
-
-    @property
-    def new(self) -> Tensor:
-        """The mask (V) of words that the training text lacks."""
-        return self._new
+        return Adapter(settings, self.words, self.new, self.text)
 
     def set_words(self, words: Tensor, new: Tensor) -> None:
         """Go on over another vocabulary in which no word changed its number; the masks are as at the beginning.
@@ -175,7 +173,7 @@ class Adapter:
             words: (V), or (T, V) where each position of a block has a vocabulary of its own
             new: (V)
         """
-        self._words, self._new = words, new
+        self.words, self.new = words, new
 
     def new_caches(self) -> List[Tuple[float, Cache]]:
         """Return the caches that act, each with its weight, remembering nothing."""
@@ -194,7 +192,7 @@ class Adapter:
         if shift is not None:
             lprobs = torch.log_softmax(lprobs + shift, dim=-1)
         if self.settings.uniform_weight > 0:
-            lprobs = uniform_mixture(lprobs, self.settings.uniform_weight, self._words.to(lprobs.device))
+            lprobs = uniform_mixture(lprobs, self.settings.uniform_weight, self.words.to(lprobs.device))
         return lprobs
 
     def discount(self, device) -> Optional[Tensor]:
@@ -202,10 +200,10 @@ class Adapter:
         factor = self.settings.new_word_discount
         if factor == 1:
             return None
-        return math.log(factor) * self._new.to(device, torch.float32)
+        return math.log(factor) * self.new.to(device, torch.float32)
 
     def uniform_at(self, lprobs: Tensor, targets: Tensor) -> Tensor:
         """Return the smoothed log-probabilities of the targets alone."""
         if self.settings.uniform_weight == 0:
             return lprobs
-        return -uniform_mixture_at(-lprobs, self.settings.uniform_weight, self._words.to(lprobs.device), targets)
+        return -uniform_mixture_at(-lprobs, self.settings.uniform_weight, self.words.to(lprobs.device), targets)

@@ -100,5 +100,9 @@ def add_mass(lprobs: Tensor, weight: float, seen: Seen) -> None:
 
 def mix_at(lprobs: Tensor, weight: float, seen: Seen, targets: Tensor) -> Tensor:
     """Return the log-probabilities of one word a position in the same mixture, (T), from the model's, (T)."""
-    kept = lprobs + torch.where(seen.present(), math.log1p(-weight), 0.0)
-    return torch.logaddexp(kept, seen.mass_at(targets) + math.log(weight))
+    return mix(lprobs, weight, seen.mass_at(targets), seen.present())
+
+
+def mix(lprobs: Tensor, weight: float, mass: Tensor, present: Tensor) -> Tensor:
+    """Return the mixture from the log of a cache's mass on each target and from where it remembers anything."""
+    return torch.logaddexp(lprobs + torch.where(present, math.log1p(-weight), 0.0), mass + math.log(weight))

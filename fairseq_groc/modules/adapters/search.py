@@ -53,12 +53,12 @@ class Search:
 
     def _compare(self, queries: Tensor, neighbors: int, begin: int, end: int) -> Tuple[Tensor, Tensor]:
         """Compare with all entries [begin, end)."""
-        distances, entries = queries.new_zeros(len(queries), 0), torch.zeros(len(queries), 0, dtype=torch.long)
+        distances, entries = queries.new_zeros(len(queries), 0), queries.new_zeros(len(queries), 0, dtype=torch.long)
         keys, _ = self.store.entries()
         for first in range(begin, end, CHUNK):
             chunk = torch.from_numpy(keys[first : min(first + CHUNK, end)].astype(np.float32)).to(queries.device)
             near = squared_distances(queries, chunk)
-            number = torch.arange(first, first + len(chunk)).expand(len(queries), -1)
+            number = torch.arange(first, first + len(chunk), device=queries.device).expand(len(queries), -1)
             distances, entries = smallest(torch.cat([distances, near], 1), torch.cat([entries, number], 1), neighbors)
         return distances, entries
 

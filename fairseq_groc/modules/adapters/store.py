@@ -69,11 +69,15 @@ class EntryStore(Entries):
         self.stored = self._open()  # entries that the header counts
         self.count = self.stored
         for name, width in ((KEYS, 2 * dim), (WORDS, 4)):
-            self._check(self.folder / name, self.stored * width)
+            path, size = self.folder / name, self.stored * width
+            if not self.stored and not reading:
+                path.touch()
+            if not path.exists() or path.stat().st_size < size:
+                raise CacheError(f"{path} is shorter than the {self.stored:,} entries stored. {REMEDY}")
             if not reading:
-                os.truncate(self.folder / name, self.stored * width)  # what was written after the last commit
+                os.truncate(path, size)  # what was written after the last commit
         self._maps: Tuple[int, np.ndarray, np.ndarray] = (0, np.empty((0, dim), np.float16), np.empty(0, np.uint32))
-        if not self.stored:
+        if not self.stored and not reading:
             self.commit()
 
     def _open(self) -> int:
@@ -85,12 +89,6 @@ class EntryStore(Entries):
             if header.get(name) != ours:
                 raise CacheError(f"{self.folder}: its {name} is {header.get(name)}, not {ours}. {REMEDY}")
         return int(header["stored"])
-
-    def _check(self, path: Path, size: int) -> None:
-        if not self.stored:
-            path.touch()
-        if not path.exists() or path.stat().st_size < size:
-            raise CacheError(f"{path} is shorter than the {self.stored:,} entries stored. {REMEDY}")
 
     def append(self, keys: np.ndarray, words: np.ndarray) -> None:
         """Append entries: keys (n, d) and words (n)."""
