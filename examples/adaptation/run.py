@@ -206,12 +206,12 @@ def score(work: Path, data: Path, checkpoint: Path, model: str, cache: str) -> f
         fixed = ["--cache", cache, "--no-store", "--out", grid, *UNIFORM[model]]
         sizes = ["--weights", *"0.03 0.1 0.2 0.3".split(), "--thetas", *"0 0.3 1 3".split(), "--sizes", "5000"]
         ours("tune", *common, *fixed, *sizes, "--neighbors", 100, 1000)
-        best = min(json.loads(grid.read_text())["grid"], key=lambda row: row["perplexity"])
+        best = min(json.loads(grid.read_text())["grid"], key=lambda row: float(row["perplexity"]))
         flags = [part for key, value in best.items() if key != "perplexity" for part in (f"--{key.replace('_', '-')}", value)]
         ours("evaluate", *common, *flags, "--out", report)
     found = json.loads(report.read_text())
     assert found["tokens_scored"] == found["tokens_in_text"]
-    return found["all"]["perplexity"]
+    return float(found["all"]["perplexity"])
 
 
 def ours(*command) -> None:

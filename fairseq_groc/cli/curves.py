@@ -1,11 +1,10 @@
 """Draw the learning curves of training logs: every validation subset against updates."""
 
-import json
-import logging
 import math
 from pathlib import Path
 from typing import Any, Dict, List
 
+from fairseq_groc.cli.results import pyplot, write_json
 from fairseq_groc.data.training_log import TRAINING, Curve, read_curves
 from fairseq_groc.errors import OptionError
 
@@ -32,7 +31,7 @@ def run(args) -> None:
         for subset, points in sorted(read_curves(log, args.metric).items(), key=lambda item: item[0] == TRAINING)
     ]
     draw(rows, args.metric, args.title, out)
-    out.with_suffix(".json").write_text(json.dumps(as_json(rows, args.metric), indent=1) + "\n", encoding="utf-8")
+    write_json(out.with_suffix(".json"), {"metric": args.metric, "curves": rows})
     print(table(rows, args.metric))
 
 
@@ -80,29 +79,16 @@ def table(rows: List[Row], metric: str) -> str:
     return "\n".join(lines) + f"\n{LABELS[metric]}, lower is better; train: means over log intervals, with dropout"
 
 
-def as_json(rows: List[Row], metric: str) -> Dict[str, Any]:
-    """Return the numbers as JSON has them: null for what is infinite or no number."""
-    curves = [{**row, "points": [[n, v if math.isfinite(v) else None] for n, v in row["points"]]} for row in rows]
-    return {"metric": metric, "curves": curves}
-
-
 def draw(rows: List[Row], metric: str, title: str, path: Path) -> None:
     """Save a panel a subset, training last, with a line a run.
 
     Raises:
         OptionError: matplotlib is not installed.
     """
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # the root logger is talkative
-    try:
-        import matplotlib
-    except ImportError:
-        raise OptionError("curves draws with matplotlib, which is not installed: pip install matplotlib") from None
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
+    plot = pyplot()
     subsets = sorted(dict.fromkeys(row["subset"] for row in rows), key=lambda name: name == TRAINING)
     runs = list(dict.fromkeys(row["run"] for row in rows))
-    figure, panels = pyplot.subplots(1, len(subsets), figsize=(1 + 4 * len(subsets), 3.8), squeeze=False)
+    figure, panels = plot.subplots(1, len(subsets), figsize=(1 + 4 * len(subsets), 3.8), squeeze=False)
     for panel, subset in zip(panels[0], subsets):
         for row in (row for row in rows if row["subset"] == subset):
             finite = [point for point in row["points"] if math.isfinite(point[1])]
@@ -120,4 +106,4 @@ def draw(rows: List[Row], metric: str, title: str, path: Path) -> None:
     figure.suptitle(title)
     figure.tight_layout()
     figure.savefig(path, dpi=120)
-    pyplot.close(figure)
+    plot.close(figure)

@@ -1,9 +1,7 @@
 """Score a binarised text and report honestly: counts, perplexity of known and new words, bits per character, as text and JSON."""
 
 import hashlib
-import json
 import logging
-import math
 import multiprocessing
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any, Dict, Optional
 
 import torch
 
+from fairseq_groc.cli.results import write_json
 from fairseq_groc.cli.score import adapter_options, add_adapter_arguments, load
 from fairseq_groc.data.fingerprint import trained_words
 from fairseq_groc.errors import DataError, OptionError
@@ -53,18 +52,9 @@ def run(args) -> None:
         error = report["largest_sum_error"]
         print(f"largest |1 - sum| of {report['verified_positions']:,} positions: {error:.1e}")
     if args.out:
-        args.out.write_text(json.dumps(finite(report), indent=1, allow_nan=False) + "\n")
+        write_json(args.out, report)
     if args.verify_normalization and not error <= LARGEST_ERROR:
         raise DataError(f"probabilities do not sum to 1: {error:.1e} off, more than {LARGEST_ERROR:.0e}")
-
-
-def finite(value):
-    """Return a report with "inf" for what is infinite and None for what is no number, which JSON does not have."""
-    if isinstance(value, dict):
-        return {key: finite(part) for key, part in value.items()}
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "inf"
-    return value
 
 
 def share(args, worker: int) -> Dict[str, Any]:

@@ -1,11 +1,11 @@
 """Search the settings of a cache, the uniform distribution and the discount on validation text, in one pass of the model."""
 
-import json
 import math
 from dataclasses import asdict
 from pathlib import Path
 
 from fairseq_groc.cli.evaluate import open_split
+from fairseq_groc.cli.results import pyplot, write_json
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.scoring import Place
 from fairseq_groc.evaluation.stored import store_tuned
@@ -36,6 +36,8 @@ def add_arguments(parser) -> None:
 def run(args) -> None:
     grid = Grid(args.cache, args.weights, args.thetas, args.sizes, args.neighbors, args.uniform, args.discounts)
     check(grid)
+    if args.out:
+        pyplot()  # before the work, not after it
     hub, dataset = open_split(args)
     model, task = hub.models[0], hub.task
     place = Place(args.streams, args.tokens_per_sample or task.block_length())
@@ -51,7 +53,7 @@ def run(args) -> None:
     print(f"best: {ppl:,.2f}  {describe(settings)}")
     if args.out:
         rows = [{"perplexity": p, **asdict(s)} for s, p in tried]
-        args.out.write_text(json.dumps({"split": args.split, "tokens": len(found.lprobs), "grid": rows}, indent=1) + "\n")
+        write_json(args.out, {"split": args.split, "tokens": len(found.lprobs), "grid": rows})
         drawn = heat_map(tried, grid)
         if drawn:
             draw(*drawn, args.out.with_suffix(".png"))
@@ -84,12 +86,8 @@ def describe(settings: AdapterSettings) -> str:
 
 def draw(axis: str, across, lambdas, perplexities, path: Path) -> None:
     """Save a heat map of perplexities like GroC's Figures 6 and 7."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(1.6 + 0.9 * len(across), 1.4 + 0.6 * len(lambdas)))
+    plot = pyplot()
+    figure, axes = plot.subplots(figsize=(1.6 + 0.9 * len(across), 1.4 + 0.6 * len(lambdas)))
     image = axes.imshow(perplexities, cmap="viridis_r", aspect="auto")
     for i, row in enumerate(perplexities):
         for j, value in enumerate(row):
@@ -100,3 +98,4 @@ def draw(axis: str, across, lambdas, perplexities, path: Path) -> None:
     figure.colorbar(image)
     figure.tight_layout()
     figure.savefig(path, dpi=120)
+    plot.close(figure)

@@ -10,25 +10,23 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
-import torch
-
 from fairseq_groc.errors import CacheError, DataError
 from fairseq_groc.lexicon.tables import words_fingerprint
 from fairseq_groc.modules.adapters import AdapterSettings
 from fairseq_groc.modules.adapters.store import REMEDY, EntryStore, read_header
-from fairseq_groc.modules.export import fingerprint as fingerprint_of_module
+from fairseq_groc.modules.export import fingerprint as module_fingerprint
 
 logger = logging.getLogger(__name__)
 TUNED = "adapters.json"  # in the data folder: settings by the model's fingerprint
 
 
 def fingerprint(decoder) -> str:
-    """Return a digest of a decoder's parameters and its vocabulary; buffers of others come and go with what was read."""
-    digest = hashlib.sha256(fingerprint_of_module(decoder.words).encode())
-    digest.update(words_fingerprint(decoder.dictionary.symbols).encode())  # rows do not tell new words apart
-    for name, parameter in sorted(decoder.named_parameters()):
-        digest.update(f"{name} {fingerprint_of_module(torch.nn.ParameterList([parameter]))}".encode())
-    return digest.hexdigest()
+    """Return a digest of a decoder's parameters and of its vocabulary: the words, and the lexicon that they were looked up in.
+
+    Buffers are not in it: some come and go with what was read, and those of a vocabulary follow from it.
+    """
+    vocabulary = f"{words_fingerprint(decoder.dictionary.symbols)} {decoder.lexicon}"
+    return hashlib.sha256(f"{module_fingerprint(decoder, buffers=False)} {vocabulary}".encode()).hexdigest()
 
 
 def tuned_adapters(data: Path, decoder) -> Optional[Tuple[AdapterSettings, Optional[str]]]:

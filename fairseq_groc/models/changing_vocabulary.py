@@ -26,7 +26,6 @@ class ChangingVocabulary:
     adapter: Optional[Adapter]
     lexicon: Optional[str]
     dictionary: Any
-    has_grown = False  # whether words were added
 
     def add_words(self, words: Sequence[str], entries: WordEntries = None) -> List[int]:
         """Append words to the dictionary and to all that goes with it, at the cost of the new words alone.
@@ -54,7 +53,6 @@ class ChangingVocabulary:
                 self.dictionary.add_symbol(word)
         missing = self.dictionary.symbols[len(self.words.impossible) :]
         if missing:
-            self.has_grown = True
             self.words.add_words(self._entries(missing, entries))
             self._adapt()
         return [self.dictionary.indices[word] for word in words]

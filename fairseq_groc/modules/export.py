@@ -15,10 +15,10 @@ from fairseq_groc.errors import OptionError
 FORMAT = 1
 
 
-def fingerprint(module: nn.Module) -> str:
-    """Return a digest of all parameters and buffers of a module, vocabulary tables included."""
+def fingerprint(module: nn.Module, buffers: bool = True) -> str:
+    """Return a digest of all parameters of a module and, unless told otherwise, of its buffers, vocabulary tables included."""
     digest = hashlib.sha256(repr(module).encode())
-    for kind in (module.named_parameters(), module.named_buffers()):
+    for kind in (module.named_parameters(), module.named_buffers() if buffers else ()):
         for name, tensor in sorted(kind):
             digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
             # a copy: one number alone may have stride 0

@@ -45,6 +45,7 @@ class WordnetLexiconTask(FairseqTask):
         super().__init__(cfg)
         self.dictionary = dictionary
         self._decoders: List[Any] = []
+        self._prepared: List[Any] = []  # those that have their adapters
         self._lexicon: Optional[str] = None
         self._trains = True  # not, if the model comes from a checkpoint to be used
         self._block_lengths: List[int] = []
@@ -130,18 +131,21 @@ class WordnetLexiconTask(FairseqTask):
         return Adapter(settings, decoder.real_words(), self._new_words(settings), store)
 
     def prepare_scoring(self, dataset: Optional[StreamDataset] = None) -> None:
-        """Take the adapters that the options say, or else those that were tuned for this very model and data."""
+        """Take the adapters that the options say, or else those that were tuned for this very model and data.
+
+        A loaded model gets them once: words that are added later change nothing in that. A model in training has none that
+        were tuned.
+        """
         given = AdapterSettings(**{f.name: getattr(self.cfg, f.name) for f in fields(AdapterSettings)})
         folder = Path(utils.split_paths(self.cfg.data)[0])
         for decoder in self._decoders:
-            chosen, text = given, self.cfg.cache_text
-            if not given.active() and not self.cfg.no_tuned_adapters:
-                if decoder.has_grown and decoder.adapter is not None:
-                    continue  # they were tuned for this model as it was loaded
-                chosen, text = tuned_adapters(folder, decoder) or (given, None)
-            if decoder.adapter is None or decoder.adapter.settings != chosen:
+            if decoder not in self._prepared:
+                self._prepared.append(decoder)
+                chosen, text = given, self.cfg.cache_text
+                if not (given.active() or self.cfg.no_tuned_adapters or self._trains):
+                    chosen, text = tuned_adapters(folder, decoder) or (given, None)
                 decoder.adapter = self.adapter_for(decoder, chosen, text) if chosen.active() else None
-            if dataset is not None and chosen.uniform_weight == 0:
+            if dataset is not None and not (decoder.adapter and decoder.adapter.settings.uniform_weight):
                 self._report_impossible(decoder, dataset)
 
     def _new_words(self, settings: AdapterSettings) -> torch.Tensor:

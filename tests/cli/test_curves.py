@@ -66,12 +66,12 @@ def test_finetuning_begins_new_rows_at_random(commands, models, union, tmp_path)
     assert torch.equal(rows[same], old[f"{table}.weight"][[known.index(words[i]) for i in same]])
 
 
-def test_infinite_values_are_in_the_table_and_null_in_the_numbers(tmp_path, capsys):
+def test_infinite_values_are_in_the_table_and_words_in_the_numbers(tmp_path, capsys):
     log = tmp_path / "run.log"
     log.write_text(VALID.format("valid", "inf", "inf", 2) + VALID.format("valid", 5, 32, 4) + VALID.format("valid", 6, 64, 6))
     assert main(["curves", str(log), "--out", str(tmp_path / "c.svg")]) == 0
     assert capsys.readouterr().out.splitlines()[1].split() == ["run", "valid", "3", "inf", "32.00", "4", "64.00", "6"]
-    assert json.loads((tmp_path / "c.json").read_text())["curves"][0]["points"] == [[2, None], [4, 32.0], [6, 64.0]]
+    assert json.loads((tmp_path / "c.json").read_text())["curves"][0]["points"] == [[2, "inf"], [4, 32.0], [6, 64.0]]
     assert (tmp_path / "c.svg").stat().st_size > 0
 
 

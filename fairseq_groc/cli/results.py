@@ -1,0 +1,40 @@
+"""Results as files: numbers as JSON, pictures with matplotlib."""
+
+import json
+import logging
+import math
+from pathlib import Path
+
+from fairseq_groc.errors import OptionError
+
+
+def write_json(path: Path, value) -> None:
+    """Write numbers; "inf" stands for what is infinite and null for what is no number, since JSON has neither."""
+    path.write_text(json.dumps(_plain(value), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _plain(value):
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else "inf"
+    return value
+
+
+def pyplot():
+    """Return matplotlib's pyplot, for pictures in files.
+
+    Raises:
+        OptionError: matplotlib is not installed.
+    """
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # the root logger is talkative
+    try:
+        import matplotlib
+    except ImportError:
+        raise OptionError("pictures are drawn with matplotlib, which is not installed: pip install matplotlib") from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as module
+
+    return module
