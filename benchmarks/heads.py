@@ -13,8 +13,9 @@ import re
 import statistics
 from pathlib import Path
 
-from common import PLUGIN, fairseq_train, keep_memory, machine, parameters
+from common import fairseq_train, keep_memory, machine, parameters
 
+from fairseq_groc.cli.programs import PLUGIN
 from fairseq_groc.modules.heads import HEADS
 from fairseq_groc.presets import PRESETS
 

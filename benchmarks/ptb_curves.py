@@ -16,7 +16,9 @@ import statistics
 from pathlib import Path
 from typing import List, Tuple
 
-from common import PLUGIN, fairseq_train, keep_memory, machine, parameters
+from common import fairseq_train, keep_memory, machine, parameters
+
+from fairseq_groc.cli.programs import PLUGIN
 
 OPTIONS = (
     "--arch groc_lstm_lm_small --batch-size 20 --tokens-per-sample 35 --batch-size-valid 20 --optimizer adam "

@@ -17,8 +17,10 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from common import PLUGIN, fairseq_train, keep_memory, machine, parameters
+from common import fairseq_train, keep_memory, machine, parameters
 from torch import nn
+
+from fairseq_groc.cli.programs import PLUGIN
 
 STREAMS, BLOCK, DIM, HIDDEN = 20, 35, 300, 1024
 COMMON = (

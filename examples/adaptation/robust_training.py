@@ -20,14 +20,13 @@ import sys
 from pathlib import Path
 from typing import Dict, Iterator, List
 
-import torch
-
+from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT
 from fairseq_groc.cli.score import load
-from fairseq_groc.data.fingerprint import trained_words
+from fairseq_groc.evaluation.scoring import Place
+from fairseq_groc.evaluation.tuning import Grid, Pass, read, search
+from fairseq_groc.modules.adapters import AdapterSettings
+from fairseq_groc.modules.probabilities import perplexity
 
-ROOT = Path(__file__).resolve().parents[2]
-BIN = Path(sys.executable).parent
-PLUGIN = ["--user-dir", str(ROOT / "fairseq_groc"), "--task", "wordnet_lexicon"]
 TRAINING = (
     "--arch groc_lstm_lm_small --batch-size 20 --tokens-per-sample 35 --optimizer adam --lr 0.004 --clip-norm 0.25 "
     "--lr-scheduler polynomial_decay --warmup-updates 50 --sampled-update-fraction 0.1 --encode-in-bf16 "
@@ -44,10 +43,9 @@ SETTINGS: Dict[str, List[str]] = {
 DISCOUNTS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 TRAINING_LINES = 12_000  # of the reviews: 286,000 tokens, 22,000 types
 TEST_TOKENS = 40_000  # a domain
+STREAMS = 8
 TOKEN = re.compile(r"[\w'-]*\w[\w'-]*|[^\w\s]")  # as the reviews are tokenised: don't and well-made are words
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'A-Z])")
-# glibc returns large blocks to the system at once, and training asks for them again at every step: keep them instead
-MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 36), "MALLOC_TOP_PAD_": str(1 << 28)}
 
 
 def main() -> None:
@@ -132,13 +130,8 @@ def train(work: Path, name: str, options: List, updates: int) -> Path:
     return save / "checkpoint_last.pt"
 
 
-@torch.no_grad()
 def scores(data: Path, checkpoint: Path, domain: str) -> dict:
-    """Return perplexities of a domain with every discount, and what the model gives new words; kept beside the checkpoint.
-
-    With p the model's distribution, m = p(new words) and a discount w, the discounted probability of a word is p / (1 - m + w m),
-    times w if it is new: what --new-word-discount w does, so one pass is enough for all discounts.
-    """
+    """Return perplexities of a domain with every discount, and what the model gives new words; kept beside the checkpoint."""
     kept = checkpoint.with_name(f"{domain}.json")
     if kept.exists():
         return json.loads(kept.read_text())
@@ -146,33 +139,24 @@ def scores(data: Path, checkpoint: Path, domain: str) -> dict:
     hub = load(str(checkpoint), str(data))
     model, task = hub.models[0], hub.task
     task.load_dataset("test")
-    known = torch.from_numpy(trained_words(data, len(task.dictionary)))
-    known[: task.dictionary.nspecial] = True
-    target, mass, new = [], [], []
-    for sample in task.eval_lm_dataloader(task.dataset("test"), batch_size=8, num_workers=0):
-        lprobs = model.get_normalized_probs(model(**sample["net_input"]), log_probs=True)  # (B, T, V)
-        real = sample["target"] != task.dictionary.pad()
-        target.append(lprobs.gather(2, sample["target"].unsqueeze(2)).squeeze(2)[real].double())
-        mass.append(lprobs[..., ~known].logsumexp(-1).double().exp()[real])
-        new.append(~known[sample["target"]][real])
-    result = summary(torch.cat(target), torch.cat(mass), torch.cat(new))
+    grid = Grid("none", discounts=DISCOUNTS)
+    adapter = task.adapter_for(model.decoder, AdapterSettings(new_word_discount=DISCOUNTS[0]))
+    found = read(model, task.dataset("test"), Place(STREAMS, task.block_length()), adapter, grid)
+    result = summary(found, grid)
     kept.write_text(json.dumps(result) + "\n")
     return result
 
 
-def summary(target: torch.Tensor, mass: torch.Tensor, new: torch.Tensor) -> dict:
-    """Return a domain's figures from log p(target), p(new words) and whether the target is new, (N) each."""
-    overall = {}
-    for discount in DISCOUNTS:
-        total = target + math.log(discount) * new - torch.log1p(mass * (discount - 1))
-        overall[f"{discount:g}"] = math.exp(-total.mean().item())
+def summary(found: Pass, grid: Grid) -> dict:
+    """Return a domain's figures from one pass of the model."""
+    new = found.new_words[found.targets]
     return {
-        "tokens": len(target),
+        "tokens": len(found.targets),
         "share_new": new.double().mean().item(),
-        "mass_new": mass.mean().item(),
-        "overall": overall,
-        "known": math.exp(-target[~new].mean().item()),
-        "new": math.exp(-target[new].mean().item()),
+        "mass_new": found.new.double().exp().mean().item(),
+        "overall": {f"{settings.new_word_discount:g}": ppl for settings, ppl in search(found, grid)},
+        "known": perplexity(float(-found.lprobs[~new].double().sum()), int((~new).sum())),
+        "new": perplexity(float(-found.lprobs[new].double().sum()), int(new.sum())) if bool(new.any()) else math.nan,
     }
 
 

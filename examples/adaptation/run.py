@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import Dict, List
 
 from fairseq_groc.__main__ import main as fairseq_groc
+from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-BIN = Path(sys.executable).parent
-PLUGIN = ["--user-dir", str(ROOT / "fairseq_groc"), "--task", "wordnet_lexicon"]
 TRAINING = (
     "--arch groc_lstm_lm_small --batch-size 20 --tokens-per-sample 35 --batch-size-valid 20 --optimizer adam --clip-norm 0.25 "
     "--lr-scheduler polynomial_decay --warmup-updates 50 --no-epoch-checkpoints --num-workers 0 --log-format simple "
@@ -35,8 +33,6 @@ MODELS: Dict[str, List[str]] = {
 UNIFORM = {"tied": ["--uniform", "0.01", "0.03", "0.1", "0.2"], "GroC": ["--discounts", "1", "0.3", "0.1"]}
 CACHES = ("none", "unigram", "local", "unbounded")
 LAST_YEAR = 1985
-# glibc returns large blocks to the system at once, and training asks for them again at every step: keep them instead
-MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 36), "MALLOC_TOP_PAD_": str(1 << 28)}
 
 
 def main() -> None:

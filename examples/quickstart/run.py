@@ -19,11 +19,9 @@ from typing import Dict, List, Optional, Tuple
 from corpus import write_corpus
 from report import draw, table
 
+from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT
 from fairseq_groc.lexicon.tables import FOLDER
 
-ROOT = Path(__file__).resolve().parents[2]
-BIN = Path(sys.executable).parent
-PLUGIN = ["--user-dir", str(ROOT / "fairseq_groc"), "--task", "wordnet_lexicon"]
 TRAINING = (
     "--arch groc_lstm_lm_small --dropout 0.3 --dropout-in 0.3 --tokens-per-sample 35 --optimizer adam --clip-norm 0.25 "
     "--lr-scheduler polynomial_decay --warmup-updates 100 --no-epoch-checkpoints --num-workers 0 --log-format simple "
@@ -38,8 +36,6 @@ SETTINGS = {
 GRID = {"tied": (0.003, 0.004), "compositional_output": (0.008,)}
 UPDATES = {"tied": 1000, "compositional_output": 450}
 UNIFORM = (0.1, 0.03, 0.2)  # the learning rate is chosen with the first
-# glibc returns large blocks to the system at once, and training asks for them again at every step: keep them instead
-MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 36), "MALLOC_TOP_PAD_": str(1 << 28)}
 WORD_PROBS = re.compile(r"fairseq_cli.eval_lm\W+\d+ (.+\])$", re.MULTILINE)
 TOKEN = re.compile(r"(\S+) \[(-?[\d.e+]+|-?inf)\]")
 Scores = List[Tuple[str, float]]

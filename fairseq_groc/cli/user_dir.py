@@ -1,6 +1,6 @@
 """Print the folder to give to fairseq's --user-dir."""
 
-from pathlib import Path
+from fairseq_groc.cli.programs import FOLDER
 
 
 def add_arguments(parser) -> None:
@@ -8,4 +8,4 @@ def add_arguments(parser) -> None:
 
 
 def run(args) -> None:
-    print(Path(__file__).resolve().parent.parent)
+    print(FOLDER)

@@ -5,10 +5,7 @@ import json
 import sys
 
 import pytest
-import torch
 from cli_helpers import PLUGIN, ROOT, WORDS, evaluated, write
-
-from fairseq_groc.modules.adapters import Adapter, AdapterSettings
 
 
 @pytest.fixture(scope="module")
@@ -17,18 +14,6 @@ def measurement():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def test_one_pass_gives_the_perplexities_of_all_discounts(measurement):
-    torch.manual_seed(1)
-    lprobs, targets = torch.randn(50, 9, dtype=torch.double).log_softmax(-1), torch.randint(4, 9, (50,))
-    new = torch.arange(9) >= 7
-    result = measurement.summary(lprobs[torch.arange(50), targets], lprobs[:, new].exp().sum(1), new[targets])
-    for discount in measurement.DISCOUNTS:
-        adapter = Adapter(AdapterSettings(new_word_discount=discount), torch.arange(9) >= 4, new)
-        adapted = adapter.adapt_model(lprobs.clone())[torch.arange(50), targets]
-        assert result["overall"][f"{discount:g}"] == pytest.approx((-adapted.mean()).exp().item(), rel=1e-6)
-    assert result["share_new"] == new[targets].double().mean().item()
 
 
 def test_sentences_are_split_and_tokenised_alike(measurement, tmp_path):
