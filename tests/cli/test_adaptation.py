@@ -15,6 +15,7 @@ from fairseq_groc.__main__ import main
 from fairseq_groc.cli.score import load
 from fairseq_groc.data.fingerprint import load_dictionary, trained_words
 from fairseq_groc.errors import GrocError
+from fairseq_groc.modules.adapters.adapter import View
 
 ADAPTERS = ["--uniform-weight", "0.05", "--unigram-weight", "0.1", "--local-weight", "0.2", "--unbounded-weight", "0.1"]
 TUNED = "adapters as tuned on 'test1'"
@@ -109,8 +110,16 @@ def test_validation_in_training_is_adapted(commands, ours, corpus, models, tmp_p
     assert float(logged[-1]) == printed(report["all"]["perplexity"])
 
 
+def test_sums_that_are_not_1_are_an_error(ours, corpus, models, tmp_path, monkeypatch):
+    adapt = View.adapt
+    monkeypatch.setattr(View, "adapt", lambda view, lprobs: adapt(view, lprobs) + 3e-5)
+    command = ["evaluate", "--path", models["tied"], "--data", corpus / "union", "--local-weight", "0.1"]
+    error = ours(*command, "--verify-normalization", "2", code=1)
+    assert re.search(r"probabilities do not sum to 1: [23]\.\de-05 off, more than 1e-05", error)
+
+
 def test_a_report_is_the_same_with_any_number_of_workers(ours, corpus, models, tmp_path):
-    options = ["--streams", "4", "--local-weight", "0.1"]
+    options = ["--streams", "4", "--unigram-weight", "0.1", "--local-weight", "0.1", "--unbounded-weight", "0.1"]
     one, two = (
         evaluate(ours, corpus / "union", models["tied"], tmp_path / f"{n}.json", *options, "--workers", n) for n in (1, 2)
     )

@@ -14,7 +14,7 @@ from fairseq_groc.modules.adapters import Adapter, AdapterSettings
 from fairseq_groc.modules.heads import HEADS
 
 WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra", "wolf", "run"]
-ALL = AdapterSettings(0.1, 0.1, unigram_weight=0.1, local_weight=0.2, cache_theta=2.0, cache_size=9)
+ALL = AdapterSettings(0.1, 0.1, unigram_weight=0.1, local_weight=0.2, unbounded_weight=0.1, cache_theta=2.0, cache_size=9)
 ANY_MODEL = [("groc_lstm_lm", head) for head in HEADS] + [(arch, "compositional_output") for arch in DECODERS]
 
 

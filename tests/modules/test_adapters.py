@@ -83,9 +83,12 @@ def real(text):
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_adapter_is_the_naive_one(name, text):
-    whole, _ = adapted(SETTINGS[name], text, 40)
     reference = torch.stack([torch.stack([naive(SETTINGS[name], text, b, t) for t in range(40)]) for b in range(3)])
-    torch.testing.assert_close(whole.double().exp()[real(text)], reference[real(text)], rtol=1e-5, atol=1e-7)
+    h, tokens, lprobs, targets = text
+    for found in (text, (h.double(), tokens, lprobs.double(), targets)):
+        whole, _ = adapted(SETTINGS[name], found, 40)
+        rtol = 1e-6 if found[0].dtype == torch.double else 1e-5
+        torch.testing.assert_close(whole.double().exp()[real(text)], reference[real(text)], rtol=rtol, atol=1e-9)
 
 
 @pytest.mark.parametrize("block", [1, 7, 40])
@@ -145,6 +148,22 @@ def test_by_hand():
     # the last three: b (key 2), a (key 1), c (key 0); h = 3
     e = [math.exp(6), math.exp(3), 1.0]
     assert p[4, [b, a, c]].tolist() == pytest.approx([half + 0.5 * x / sum(e) for x in e])
+    unbounded = Memory(adapter_of(AdapterSettings(unbounded_weight=0.5, cache_neighbors=3)))
+    p = unbounded.see(h, tokens, PAD).adapt(lprobs.clone()).exp()[0]
+    # the nearest three to 3: b at 1, and both a at 2, which is the bandwidth; c at 3 is too far
+    e = [math.exp(-1 / 8), 2 * math.exp(-4 / 8)]
+    assert p[4, [b, a]].tolist() == pytest.approx([half + 0.5 * x / sum(e) for x in e])
+    assert p[4, c].item() == pytest.approx(half)
+
+
+def test_what_needs_no_history_by_hand():
+    """Of 40 words 4 are no real ones and 10 are new; the model gives every one 1/40."""
+    lprobs = torch.full((1, 1, V), -math.log(V))
+    h, tokens = torch.zeros(1, 1, 1), torch.tensor([[EOS]])
+    uniform = Memory(adapter_of(AdapterSettings(uniform_weight=0.2))).see(h, tokens, PAD).adapt(lprobs.clone()).exp()[0, 0]
+    assert uniform[[0, 10, 35]].tolist() == pytest.approx([0.8 / 40, 0.8 / 40 + 0.2 / 36, 0.8 / 40 + 0.2 / 36])
+    discount = Memory(adapter_of(AdapterSettings(0.1))).see(h, tokens, PAD).adapt(lprobs.clone()).exp()[0, 0]
+    assert discount[[0, 10, 35]].tolist() == pytest.approx([1 / 31, 1 / 31, 0.1 / 31])
 
 
 @pytest.mark.parametrize("streams, size", [(3, 17), (1, 1)])
