@@ -1,11 +1,12 @@
 """Scoring with a full cache against scoring without one, and how many true neighbours the approximate search finds.
 
-    python benchmarks/caches.py --out DIR [--sizes 10000 200000] [--entries 200000 | --large 10000000]
+    python benchmarks/caches.py --out DIR [--sizes 10000 200000] [--entries 200000 | --large 10000000 | --store FOLDER]
 
 Speed: the paper's Penn Treebank shape (20 streams x 35, 2 layers of 1,024 and 300 units), random words with Zipf's frequencies,
 a tied model; the targets' probabilities alone, and all words' (what fairseq-eval-lm asks for). The cache holds N = 10,000 words
 of each stream. Runs take turns; medians and spread. Recall: of the K nearest of random clusters of keys, the share that the index
-of faiss finds, against all keys compared.
+of faiss finds, against all keys compared; with --store of a model's keys, in a folder from `python -m fairseq_groc remember`: its
+last tenth asks, the rest is searched.
 """
 
 import argparse
@@ -15,12 +16,13 @@ import statistics
 import time
 from pathlib import Path
 
+import numpy as np
 import torch
 from common import keep_memory, machine
 
 from fairseq_groc.modules.adapters import Adapter, AdapterSettings, Memory
 from fairseq_groc.modules.adapters.search import EXACT, Search
-from fairseq_groc.modules.adapters.store import Entries, EntryStore
+from fairseq_groc.modules.adapters.store import Entries, EntryStore, read_header
 from fairseq_groc.modules.chunked_loss import chunked_cross_entropy
 from fairseq_groc.modules.lstm import LSTMEncoder
 
@@ -81,8 +83,8 @@ def speed(size: int, rounds: int) -> dict:
     return found
 
 
-def recall(store: Entries, dim: int, entries: int, neighbors: int, queries: int) -> dict:
-    """Return the share of the true nearest keys that the index finds, the seconds of both searches, and peak memory."""
+def random_recall(store: Entries, dim: int, entries: int, neighbors: int, queries: int) -> dict:
+    """Fill a store with keys around random centres and measure the recall of as many more."""
     torch.manual_seed(1)
     centres = torch.randn(2_000, dim)
 
@@ -92,7 +94,21 @@ def recall(store: Entries, dim: int, entries: int, neighbors: int, queries: int)
     while store.count < entries:
         number = min(100_000, entries - store.count)
         store.append(draw(number).half().numpy(), torch.zeros(number).numpy())
-    asked, found, seconds = draw(queries), [], []
+    return recall(store, draw(queries), entries, neighbors)
+
+
+def stored_recall(folder: Path, neighbors: int, queries: int) -> dict:
+    """Measure the recall of a remembered text's last states among those before."""
+    header = read_header(folder)
+    store = EntryStore(folder, header["dim"], header["fingerprint"], reading=True)
+    begin = store.count * 9 // 10
+    places = np.linspace(begin, store.count - 1, queries).astype(int)
+    return recall(store, torch.from_numpy(store.entries()[0][places].astype(np.float32)), begin, neighbors)
+
+
+def recall(store: Entries, asked: torch.Tensor, entries: int, neighbors: int) -> dict:
+    """Return the share of the nearest of the first keys that the index finds, the seconds of both searches, and peak memory."""
+    found, seconds = [], []
     for exact in (entries, min(EXACT, entries // 2)):  # all compared; the index
         search = Search(store, exact)
         begin = time.perf_counter()
@@ -104,7 +120,7 @@ def recall(store: Entries, dim: int, entries: int, neighbors: int, queries: int)
     same = [len(set(a) & set(b)) / neighbors for a, b in zip(found[0].tolist(), found[1].tolist())]
     measured = {"recall": statistics.mean(same), "exact_s": seconds[0], "faiss_s": seconds[1], "build_s": built}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return {"entries": entries, "dim": dim, "neighbors": neighbors, "queries": queries, **measured, "peak_gib": peak}
+    return {"entries": entries, "dim": store.dim, "neighbors": neighbors, "queries": len(asked), **measured, "peak_gib": peak}
 
 
 def main() -> None:
@@ -114,16 +130,19 @@ def main() -> None:
     parser.add_argument("--entries", type=int, default=200_000)
     parser.add_argument("--large", type=int, default=0, metavar="N", help="search N entries on disk instead, 20 queries")
     parser.add_argument("--dim", type=int, default=64, help="of these")
+    parser.add_argument("--store", type=Path, help="search a remembered text instead")
     parser.add_argument("--rounds", type=int, default=15)
     args = parser.parse_args()
     keep_memory()
     args.out.mkdir(parents=True, exist_ok=True)
     results = {"machine": machine(), "ms": {size: speed(size, args.rounds) for size in args.sizes}}
-    if args.large:
+    if args.store:
+        results["recall"] = [stored_recall(args.store, k, STREAMS * BLOCK) for k in (64, 1_024)]
+    elif args.large:
         store = EntryStore(args.out / "entries", args.dim)
-        results["recall"] = [recall(store, args.dim, args.large, 1_024, 20)]
+        results["recall"] = [random_recall(store, args.dim, args.large, 1_024, 20)]
     else:
-        results["recall"] = [recall(Entries(DIM), DIM, args.entries, k, STREAMS * BLOCK) for k in (64, 1_024)]
+        results["recall"] = [random_recall(Entries(DIM), DIM, args.entries, k, STREAMS * BLOCK) for k in (64, 1_024)]
     (args.out / "caches.json").write_text(json.dumps(results, indent=1) + "\n")
     print(f"{machine()}; ms a block of {STREAMS} x {BLOCK}: median (min to max)")
     print(f"{'V':>8} {'scored':<10}{'cache':<11}{'ms':>24}{'x no cache':>12}{'tokens/s':>10}")

@@ -30,7 +30,7 @@ MODELS: Dict[str, List[str]] = {
     "tied": ["--output-head", "tied", "--lr", "0.003"],
     "GroC": ["--output-head", "compositional_output", "--lr", "0.004", "--sampled-update-fraction", "0.1"],
 }
-UNIFORM = {"tied": ["--uniform", "0.01", "0.03", "0.1", "0.2"], "GroC": ["--discounts", "1", "0.3", "0.1"]}
+UNIFORM = {"tied": ["--uniform", "0.01", "0.03", "0.1", "0.2"], "GroC": ["--discounts", "3", "1", "0.3", "0.1"]}
 CACHES = ("none", "unigram", "local", "unbounded")
 LAST_YEAR = 1985
 
@@ -200,7 +200,7 @@ def score(work: Path, data: Path, checkpoint: Path, model: str, cache: str) -> f
         work.mkdir(parents=True, exist_ok=True)
         common = ["--path", checkpoint, "--data", data, "--tokens-per-sample", 100]
         fixed = ["--cache", cache, "--no-store", "--out", grid, *UNIFORM[model]]
-        sizes = ["--weights", *"0.03 0.1 0.2 0.3".split(), "--thetas", *"0 0.3 1 3".split(), "--sizes", "5000"]
+        sizes = ["--weights", *"0.03 0.1 0.2 0.3 0.5".split(), "--thetas", *"0 0.3 1 3 10".split(), "--sizes", "5000"]
         ours("tune", *common, *fixed, *sizes, "--neighbors", 100, 1000)
         best = min(json.loads(grid.read_text())["grid"], key=lambda row: float(row["perplexity"]))
         flags = [part for key, value in best.items() if key != "perplexity" for part in (f"--{key.replace('_', '-')}", value)]
