@@ -4,10 +4,10 @@
 
 Runs: any head by its name, full (compositional_output), sparse-P, sampled-RHO; -bf16 behind a name for the encoder's products in
 bfloat16; and floor: the bare matrix products of a full step, forward and backward, and nothing else.
-Time is that of a training step (forward, backward, clipping, Adam) at the
-paper's Penn Treebank shape, relative to tied at the same V in the same run; every run is a process of its own, so its
-peak memory is its own. The text is random: only speed is measured. Needs WordNet once, for the words; with DIR carried
-along it needs nothing. Runs that are done are not repeated; a sparse run's mean needs enough steps to meet full ones.
+Time is that of a training step (forward, backward, clipping, Adam) at the paper's Penn Treebank shape, relative to tied at the
+same V in the same run; every run is a process of its own, so its peak memory is its own. --step-by-step times all runs in one
+process, where a disturbance meets all alike. The text is random: only speed is measured. Needs WordNet once, for the words; with
+DIR carried along it needs nothing. Runs that are done are not repeated; a sparse run's mean needs enough steps to meet full ones.
 """
 
 import argparse
@@ -85,36 +85,60 @@ def timed(function, repeats: int):
     return [seconds_of(function, number) for number in range(repeats)]
 
 
-def training(run: str, size: int, args, shape: dict) -> dict:
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    torch.manual_seed(1)
-    model = Model(run, size, args.out, **shape).to(device).train()
-    for module in model.words.modules():
-        if isinstance(module, SurfaceEncoder):
-            module.chunk = args.encoding_chunk
-            module.training_precision = torch.bfloat16 if run.endswith(BF16) else None
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    state = None
+class Training:
+    """Steps of one run on random text."""
 
-    def step(number: int) -> None:
-        nonlocal state
+    def __init__(self, run: str, size: int, args):
+        self.size, self.device = size, "cuda" if torch.cuda.is_available() else "cpu"
+        torch.manual_seed(1)
+        self.model = Model(run, size, args.out, **SHAPES[args.shape]).to(self.device).train()
+        for module in self.model.words.modules():
+            if isinstance(module, SurfaceEncoder):
+                module.chunk = args.encoding_chunk
+                module.training_precision = torch.bfloat16 if run.endswith(BF16) else None
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3)
+        self.state = None
+
+    def step(self, number: int) -> None:
         # words as frequent as in text: Zipf's law
-        tokens = (torch.rand(BLOCK + 1, STREAMS).mul(torch.tensor(float(size)).log()).exp().long() + 3).clamp(max=size - 1)
-        tokens = tokens.to(device)
-        model.words.begin_step(number, tokens.unique())
-        optimizer.zero_grad()
-        loss, state = model(tokens[:-1], tokens[1:], state)
+        logs = torch.rand(BLOCK + 1, STREAMS).mul(torch.tensor(float(self.size)).log())
+        tokens = (logs.exp().long() + 3).clamp(max=self.size - 1).to(self.device)
+        words = self.model.words
+        words.begin_step(number, tokens.unique())
+        self.optimizer.zero_grad()
+        loss, self.state = self.model(tokens[:-1], tokens[1:], self.state)
         loss.div(STREAMS * BLOCK).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
-        if model.words.is_frozen():
-            for parameter in model.words.parameters():
+        nn.utils.clip_grad_norm_(self.model.parameters(), 0.1)
+        if words.is_frozen():
+            for parameter in words.parameters():
                 parameter.grad = None
-        optimizer.step()
+        self.optimizer.step()
 
-    result = {"seconds": timed(step, args.steps + 2)[2:]}
+
+def training(run: str, size: int, args) -> dict:
+    own = Training(run, size, args)
+    result = {"seconds": timed(own.step, args.steps + 2)[2:]}
     if run in HEADS or run == "full":
-        result["scoring_tokens_per_second"] = scoring(model.eval(), size, device)
-    return {**result, "parameters": sum(p.numel() for p in model.parameters()), "peak_gib": peak()}
+        result["scoring_tokens_per_second"] = scoring(own.model.eval(), size, own.device)
+    return {**result, "parameters": sum(p.numel() for p in own.model.parameters()), "peak_gib": peak()}
+
+
+def step_by_step(args) -> str:
+    """Time the runs of each size in one process, a step of each at a time, and return a table."""
+    lines, saved = [f"{args.shape} shape, {machine()}; ms of a step: median, min, max; runs take turns at every step"], {}
+    for size in args.sizes:
+        own = {run: Training(run, size, args) for run in args.runs}
+        seconds = {run: [] for run in own}
+        for number in range(args.rounds * args.steps + 2):
+            for run in own:
+                seconds[run].append(seconds_of(own[run].step, number))
+        ms = saved[size] = {run: [1000 * s for s in seconds[run][2:]] for run in own}
+        for run in own:
+            middle = statistics.median(ms[run])
+            numbers = "".join(f"{value:>8,.0f}" for value in (middle, min(ms[run]), max(ms[run])))
+            lines.append(f"{size:>8,} {run:<17}{numbers}{middle / statistics.median(ms[args.runs[0]]):>8.2f} x {args.runs[0]}")
+    (args.out / f"step-by-step-{args.shape}.json").write_text(json.dumps({"machine": machine(), "ms": saved}, indent=1) + "\n")
+    return "\n".join(lines)
 
 
 @torch.no_grad()
@@ -174,7 +198,7 @@ def peak() -> float:
 def child(args) -> None:
     shape = SHAPES[args.shape]
     run, size = args.runs[0], args.sizes[0]
-    measure = floor(size, args.out, shape, args.steps) if run == "floor" else training(run, size, args, shape)
+    measure = floor(size, args.out, shape, args.steps) if run == "floor" else training(run, size, args)
     print("RESULT " + json.dumps(measure))
 
 
@@ -195,12 +219,15 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=7, help="timed in each round, after two")
     parser.add_argument("--rounds", type=int, default=3, help="the runs of one size take turns")
     parser.add_argument("--encoding-chunk", type=int, default=DEFAULT_CHUNK, help="forms encoded at a time")
+    parser.add_argument("--step-by-step", action="store_true", help="runs take turns at every step, in one process")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     keep_memory()
     if args.child:
         return child(args)
     args.out.mkdir(parents=True, exist_ok=True)
+    if args.step_by_step:
+        return print(step_by_step(args))
     results = args.out / f"scaling-{args.shape}.json"
     saved = json.loads(results.read_text()) if results.exists() else {"machine": machine(), "runs": {}}
     for size in args.sizes:

@@ -18,7 +18,7 @@ from fairseq_groc.modules.bags import Bags, convolve_and_pool
 from fairseq_groc.modules.vocabulary import NUM_SYMBOLS, Forms, Vocabulary
 
 logger = logging.getLogger(__name__)
-DEFAULT_CHUNK = 65_536  # forms at a time: up to 6 GB with the released model's filters
+DEFAULT_CHUNK = 32_768  # forms at a time: up to 3 GB with the released model's filters
 
 
 def products_in(precision: Optional[torch.dtype], like: Tensor) -> ContextManager:
@@ -81,7 +81,7 @@ class SurfaceEncoder(nn.Module):
     def forward(self, vocabulary: Union[Vocabulary, Forms]) -> Tensor:
         """Return the encodings of all forms, (F, d).
 
-        More than ``chunk`` forms are encoded in pieces, and once more in the backward pass, so that memory is bounded.
+        More than two ``chunk`` of forms are encoded in pieces, and once more in the backward pass, so that memory is bounded.
         """
         return self._in_chunks(self._encode, vocabulary)
 
@@ -90,7 +90,7 @@ class SurfaceEncoder(nn.Module):
         return self._in_chunks(self._features, vocabulary)
 
     def _in_chunks(self, encode: Callable, vocabulary: Union[Vocabulary, Forms]) -> Tensor:
-        if vocabulary.num_forms <= self.chunk:
+        if vocabulary.num_forms <= 2 * self.chunk:  # two pieces would save too little for encoding all of them twice
             return encode(vocabulary)
         if isinstance(vocabulary, Vocabulary):
             whole, forms = vocabulary, torch.arange(vocabulary.num_forms, device=self.characters.weight.device)

@@ -83,7 +83,8 @@ class WordnetLexiconConfig(HeadConfig, AdapterConfig, RobustConfig):
         default=False, metadata={"help": "use lexicon tables of another lexicon than the checkpoint was trained with"}
     )
     encoding_chunk: int = field(
-        default=DEFAULT_CHUNK, metadata={"help": "encode so many forms at a time: less memory, and more time if there are more"}
+        default=DEFAULT_CHUNK,
+        metadata={"help": "encode so many forms at a time where there are more than twice as many: less memory, more time"},
     )
     encode_in_bf16: bool = field(
         default=False,
