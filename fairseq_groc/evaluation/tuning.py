@@ -124,7 +124,8 @@ def _mass(views: List, target: Tensor, grid: Grid) -> Tuple[Tensor, Tensor]:
                 seen = list(cache.rows(stream, grid.thetas, grid.sizes))
             else:
                 seen = [cache.row(stream)]
-            rows.append((torch.stack([s.mass_at(targets) for s in seen]), seen[0].present()))
+            found_at = [s.mass_at(targets) for s in seen]
+            rows.append((torch.stack([mass for mass, _ in found_at]), found_at[0][1]))
         found.append(torch.stack([mass for mass, _ in rows], 1))
         present = torch.stack([there for _, there in rows])
     return torch.cat(found), present  # type: ignore[return-value]

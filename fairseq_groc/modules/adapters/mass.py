@@ -34,18 +34,18 @@ class Seen(NamedTuple):
         weights, present = torch.softmax(self.scores, dim=1), self.present()
         return weights if bool(present.all()) else weights.masked_fill_(~present.unsqueeze(1), 0)
 
-    def mass_at(self, targets: Tensor) -> Tensor:
-        """Return the log of the mass on one word a position, (T); -inf where that is not remembered."""
-        weights, words = self.weights(), self.words
+    def mass_at(self, targets: Tensor) -> Tuple[Tensor, Tensor]:
+        """Return the log of the mass on one word a position, (T), -inf if it is not remembered, and where anything is, (T)."""
+        weights, words = torch.softmax(self.scores, dim=1), self.words
+        present = ~weights[:, 0].isnan()  # a row of -inf alone becomes NaN: no pass over the scores is needed
         if words.dim() == 1:  # few of the entries are any target: only these are compared with each
-            some = torch.isin(words, targets).nonzero().squeeze(1)
+            some = _any_of(words, targets)
             weights, words = weights[:, some], words[some]
-        same = words == targets.unsqueeze(1)
-        position, entry = same.nonzero(as_tuple=True)
+        position, entry = ((words == targets.unsqueeze(1)) & present.unsqueeze(1)).nonzero(as_tuple=True)
         logs = weights.new_zeros(len(targets)).index_add_(0, position, weights[position, entry]).log_()
-        for t in (logs < math.log(TINY)).nonzero().flatten().tolist():
+        for t in position[logs[position] < math.log(TINY)].unique().tolist():
             logs[t] = self._exact_at(t, targets[t])
-        return logs
+        return logs, present
 
     def _exact_at(self, t: int, target: Tensor) -> Tensor:
         """Return the log of the mass on one word at one position, relative to its own largest term."""
@@ -83,6 +83,14 @@ class Seen(NamedTuple):
         return (sums.log() + shift)[:, :-1]
 
 
+def _any_of(words: Tensor, targets: Tensor) -> Tensor:
+    """Return the places of words that are any of the targets, by a table of all words: faster than sorting."""
+    wanted = torch.zeros(int(torch.maximum(words.max(), targets.max())) + 2, dtype=torch.bool, device=words.device)
+    wanted[targets] = True
+    wanted[-1] = False  # a word of -1 is none
+    return wanted[words].nonzero().squeeze(1)
+
+
 def add_mass(lprobs: Tensor, weight: float, seen: Seen) -> None:
     """Mix a cache into the log-probabilities of one stream, (T, V), in place: (1 - weight) p + weight p_cache.
 
@@ -100,7 +108,7 @@ def add_mass(lprobs: Tensor, weight: float, seen: Seen) -> None:
 
 def mix_at(lprobs: Tensor, weight: float, seen: Seen, targets: Tensor) -> Tensor:
     """Return the log-probabilities of one word a position in the same mixture, (T), from the model's, (T)."""
-    return mix(lprobs, weight, seen.mass_at(targets), seen.present())
+    return mix(lprobs, weight, *seen.mass_at(targets))
 
 
 def mix(lprobs: Tensor, weight: float, mass: Tensor, present: Tensor) -> Tensor:
