@@ -5,11 +5,13 @@ import time
 from pathlib import Path
 
 import torch
+from filelock import FileLock, Timeout
 
 from fairseq_groc.cli.evaluate import digest, open_split
+from fairseq_groc.errors import CacheError
 from fairseq_groc.evaluation.scoring import Place, blocks
 from fairseq_groc.evaluation.stored import fingerprint
-from fairseq_groc.modules.adapters.store import EntryStore
+from fairseq_groc.modules.adapters.store import REMEDY, EntryStore
 
 logger = logging.getLogger(__name__)
 COMMIT = 10  # seconds between commits
@@ -24,8 +26,18 @@ def add_arguments(parser) -> None:
     parser.add_argument("--tokens-per-sample", type=int, default=0, help="block length; 0: the checkpoint's")
 
 
-@torch.no_grad()
 def run(args) -> None:
+    args.dest.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(args.dest / ".lock", timeout=0):
+            remember(args)
+    except Timeout:
+        raise CacheError(f"another process writes to {args.dest}. Wait for it, or give another folder.") from None
+
+
+@torch.no_grad()
+def remember(args) -> None:
+    """Read the text from where the folder ends, and store it."""
     hub, dataset = open_split(args)
     model, padding = hub.models[0], dataset.dictionary.pad()
     model.decoder.adapter = None
@@ -67,7 +79,10 @@ def resume(folder: Path, model, store: EntryStore) -> int:
     state = folder / f"{store.count}.{STATE}"
     if not store.count:
         return 0
-    saved = torch.load(state, weights_only=True)
+    try:
+        saved = torch.load(state, weights_only=True)
+    except FileNotFoundError:
+        raise CacheError(f"{state}, the model's state after the last word stored, is missing. {REMEDY}") from None
     if hasattr(model.decoder, "carried"):
         parameter = next(model.parameters())
         model.decoder.carried[False].load_state_dict(saved["carried"], parameter.device, parameter.dtype)

@@ -10,6 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
+from filelock import FileLock
+
 from fairseq_groc.errors import CacheError, DataError
 from fairseq_groc.lexicon.tables import words_fingerprint
 from fairseq_groc.modules.adapters import AdapterSettings
@@ -18,6 +20,7 @@ from fairseq_groc.modules.export import fingerprint as module_fingerprint
 
 logger = logging.getLogger(__name__)
 TUNED = "adapters.json"  # in the data folder: settings by the model's fingerprint
+FORMAT = 1  # of it; raise whenever the meaning of the settings or of the fingerprint changes
 
 
 def fingerprint(decoder) -> str:
@@ -49,19 +52,24 @@ def tuned_adapters(data: Path, decoder) -> Optional[Tuple[AdapterSettings, Optio
 
 def store_tuned(data: Path, decoder, settings: AdapterSettings, **found: Any) -> None:
     """Write the settings for this model, and what is known of how they were found, beside those of others."""
-    path = data / TUNED
-    everything = _read(path) if path.exists() else {}
-    everything[fingerprint(decoder)] = {"settings": asdict(settings), **found}
-    scratch = path.with_name(f".{TUNED}.{os.getpid()}")
-    scratch.write_text(json.dumps(everything, indent=1) + "\n")
-    os.replace(scratch, path)
+    path, scratch = data / TUNED, data / f".{TUNED}"
+    with FileLock(data / f".{TUNED}.lock"):  # another model may be tuned at the same time
+        models = _read(path) if path.exists() else {}
+        models[fingerprint(decoder)] = {"settings": asdict(settings), **found}
+        scratch.write_text(json.dumps({"format": FORMAT, "models": models}, indent=1) + "\n")
+        os.replace(scratch, path)
 
 
 def _read(path: Path) -> Dict[str, Any]:
+    """Return the settings of every model."""
     try:
-        return dict(json.loads(path.read_text()))
-    except (ValueError, TypeError):
-        raise DataError(f"{path} is not readable. Remove it and tune again: python -m fairseq_groc tune.") from None
+        stored = dict(json.loads(path.read_text()))
+        if stored.get("format") == FORMAT:
+            return dict(stored["models"])
+    except (ValueError, TypeError, KeyError):
+        stored = {}
+    what = f"has format {stored['format']}, expected {FORMAT}" if "format" in stored else "is not readable"
+    raise DataError(f"{path} {what}. Remove it and tune again: python -m fairseq_groc tune.") from None
 
 
 def open_remembered(folder: Path, decoder) -> EntryStore:

@@ -43,7 +43,7 @@ class GrocLSTMLanguageModel(FairseqLanguageModel):
         Raises:
             OptionError: the task is not ``wordnet_lexicon``.
         """
-        _require_task(getattr(task, "lexicon_vocabulary", None) is not None, type(task).__name__)
+        _require_task(hasattr(task, "adapter_for"), type(task).__name__)
         return cls(GrocLSTMDecoder(task.dictionary, cfg))
 
     def get_targets(self, sample, net_output):

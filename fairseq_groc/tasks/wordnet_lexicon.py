@@ -12,26 +12,19 @@ from fairseq.data import Dictionary, iterators
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import FairseqTask, register_task
 
-from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary, trained_words
+from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
 from fairseq_groc.errors import DataError, OptionError
-from fairseq_groc.evaluation.stored import open_remembered, tuned_adapters
-from fairseq_groc.lexicon.tables import load_tables
+from fairseq_groc.evaluation.stored import tuned_adapters
 from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
-from fairseq_groc.models.word_decoder import INIT_RANGE, attach_head
+from fairseq_groc.models.word_decoder import attach_head
 from fairseq_groc.modules.adapters import Adapter, AdapterSettings
-from fairseq_groc.modules.adapters.search import Search
-from fairseq_groc.modules.build import needs_lexicon, needs_spellings, ngram_widths
-from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
-from fairseq_groc.modules.probabilities import predictable_words
-from fairseq_groc.modules.rows import WordRows
-from fairseq_groc.modules.softmax_layer import WordMatrices
-from fairseq_groc.modules.updates import SampledUpdates
-from fairseq_groc.modules.vocabulary import Vocabulary
-from fairseq_groc.modules.vocabulary_dropout import LexiconDropout, VocabularyDropout
 from fairseq_groc.options import head_settings
+from fairseq_groc.tasks.adapting import make_adapter, report_impossible
+from fairseq_groc.tasks.building import configure, lexicon_vocabulary
 from fairseq_groc.tasks.checks import check_machine, check_training, check_updates, check_use
 from fairseq_groc.tasks.config import DEFAULT_BLOCK, WordnetLexiconConfig
+from fairseq_groc.tasks.generation import prefix_of
 from fairseq_groc.tasks.workers import early_stop, early_stop_function, gather, rank_and_world
 
 logger = logging.getLogger(__name__)
@@ -46,7 +39,6 @@ class WordnetLexiconTask(FairseqTask):
         self.dictionary = dictionary
         self._decoders: List[Any] = []
         self._prepared: List[Any] = []  # those that have their adapters
-        self._lexicon: Optional[str] = None
         self._trains = True  # not, if the model comes from a checkpoint to be used
         self._block_lengths: List[int] = []
 
@@ -73,23 +65,6 @@ class WordnetLexiconTask(FairseqTask):
 
     # -- model ---------------------------------------------------------------------------------------------------
 
-    def lexicon_vocabulary(self, settings: Dict[str, Any]) -> Optional[Vocabulary]:
-        """Return the spellings, relations and definitions that word embedding and head need, as tensors, or None.
-
-        Raises:
-            TablesError: lexicon tables are needed, and there are none, or not for this dictionary.
-        """
-        if not needs_spellings(settings):
-            return None
-        widths = ngram_widths(settings)
-        if not needs_lexicon(settings):
-            return Vocabulary.of_words(self.dictionary.symbols, widths)
-        tables = load_tables(utils.split_paths(self.cfg.data)[0], self.dictionary.symbols)
-        self._lexicon = tables.lexicon
-        relations = tables.relations, tables.relation_offsets
-        definitions = tables.definitions, tables.definition_offsets
-        return Vocabulary(tables.forms(), relations, definitions, widths)
-
     def build_model(self, cfg, from_checkpoint: bool = False):
         """Build any language model of fairseq's and give it its head; its settings are the checkpoint's in evaluation.
 
@@ -109,26 +84,17 @@ class WordnetLexiconTask(FairseqTask):
         model = super().build_model(cfg, from_checkpoint)
         if not hasattr(model, "decoder") or hasattr(model, "encoder"):
             raise OptionError(f"--task wordnet_lexicon trains language models, and {type(model).__name__} is none")
-        attach_head(model.decoder, settings, self.lexicon_vocabulary(settings))
-        model.decoder.lexicon, model.decoder.any_lexicon = self._lexicon, self.cfg.any_lexicon
-        self._configure(model.decoder.words, training=not from_checkpoint)
+        vocabulary, lexicon = lexicon_vocabulary(self.cfg, self.dictionary, settings)
+        attach_head(model.decoder, settings, vocabulary)
+        model.decoder.lexicon, model.decoder.any_lexicon = lexicon, self.cfg.any_lexicon
+        configure(model.decoder.words, self.cfg, training=not from_checkpoint)
         offer_vocabulary_changes(model)
         self._decoders.append(model.decoder)
         return model
 
     def adapter_for(self, decoder, settings: AdapterSettings, text: Optional[str] = None) -> Adapter:
-        """Return what some settings make of a trained model's probabilities.
-
-        Args:
-            text: folder of a text that an unbounded cache sees, too
-
-        Raises:
-            OptionError: a limited vocabulary, and a text that may have any word.
-        """
-        if text and decoder.words.limit is not None:
-            raise OptionError("a limited vocabulary does not go with --cache-text, whose words may be any: leave one out")
-        store = Search(open_remembered(Path(text), decoder)) if text else None
-        return Adapter(settings, decoder.real_words(), self._new_words(settings), store)
+        """Return what some settings make of a trained model's probabilities; *text* is as in ``adapting.make_adapter``."""
+        return make_adapter(self.cfg, decoder, settings, text)
 
     def prepare_scoring(self, dataset: Optional[StreamDataset] = None) -> None:
         """Take the adapters that the options say, or else those that were tuned for this very model and data.
@@ -146,43 +112,7 @@ class WordnetLexiconTask(FairseqTask):
                     chosen, text = tuned_adapters(folder, decoder) or (given, None)
                 decoder.adapter = self.adapter_for(decoder, chosen, text) if chosen.active() else None
             if dataset is not None and not (decoder.adapter and decoder.adapter.settings.uniform_weight):
-                self._report_impossible(decoder, dataset)
-
-    def _new_words(self, settings: AdapterSettings) -> torch.Tensor:
-        """Return the mask (V) of words that the training text lacks.
-
-        Raises:
-            DataError: a discount needs it, and nothing says which they are.
-        """
-        known = trained_words(Path(utils.split_paths(self.cfg.data)[0]), len(self.dictionary))
-        if known is None and settings.new_word_discount != 1:
-            raise DataError(f"{self.cfg.data}: nothing says which words are new. Make the folder with scripts/preprocess.sh.")
-        real = torch.tensor(predictable_words(self.dictionary.symbols))
-        real[: self.dictionary.nspecial] = False
-        return torch.zeros_like(real) if known is None else real & ~torch.from_numpy(known)
-
-    def _configure(self, words: WordMatrices, training: bool) -> None:
-        """Set how new rows begin, and how much of the word embeddings a training step computes."""
-        for module in words.modules():
-            if isinstance(module, WordRows):
-                module.draw_new, module.new_range = self.cfg.draw_new_rows, INIT_RANGE if training else 0.0
-            if isinstance(module, SurfaceEncoder):
-                module.chunk = self.cfg.encoding_chunk
-                module.training_precision = torch.bfloat16 if self.cfg.encode_in_bf16 else None
-        words.file = Path(self.cfg.export_embeddings) if self.cfg.export_embeddings else None
-        if isinstance(words.embedding, CompositionalEmbedding):
-            words.full_probability, words.seed = self.cfg.full_update_prob, self.cfg.seed
-            if self.cfg.sampled_update_fraction < 1:
-                words.sampled = SampledUpdates(self.cfg.sampled_update_fraction, self.cfg.refresh_interval, self.cfg.seed)
-        elif self.cfg.full_update_prob < 1 or self.cfg.sampled_update_fraction < 1:
-            logger.warning("sparse and sampled updates change nothing: only compositional word embeddings are computed")
-        if self.cfg.vocabulary_dropout > 0:
-            words.vocabulary_dropout = VocabularyDropout(self.cfg.vocabulary_dropout, self.cfg.seed)
-        if self.cfg.lexicon_dropout > 0:
-            if getattr(words.embedding, "compose", None) is None:
-                logger.warning("lexicon dropout changes nothing: these word embeddings have neither relations nor definitions")
-            else:
-                words.lexicon_dropout = LexiconDropout(self.cfg.lexicon_dropout, self.cfg.seed)
+                report_impossible(decoder, dataset)
 
     # -- data ----------------------------------------------------------------------------------------------------
 
@@ -289,19 +219,6 @@ class WordnetLexiconTask(FairseqTask):
         if self.block_length() > room:
             raise OptionError(f"--tokens-per-sample {self.block_length()}: the model has room for {int(room)}")
 
-    @staticmethod
-    def _report_impossible(decoder, dataset: StreamDataset) -> None:
-        """Say how many tokens of a text the model gives probability 0, which makes the perplexity infinite."""
-        unknown = decoder.words.head.unknown()
-        count = 0 if unknown is None else sum(int(unknown[line.long()].sum()) for line in dataset.lines)
-        if count:
-            caches = " but for what its caches remember" if decoder.adapter and decoder.adapter.settings.caches() else ""
-            logger.warning(
-                f"{count:,} of {dataset.num_tokens_total:,} tokens of '{dataset.name}' are words that the model has no row "
-                f"for: they are impossible{caches} and the perplexity is inf. Give --uniform-weight W to mix in the uniform "
-                "distribution."
-            )
-
     def build_dataset_for_inference(self, src_tokens, src_lengths, **kwargs):
         self.prepare_scoring()
         return LinesForInference(list(src_tokens), self.dictionary)
@@ -353,25 +270,9 @@ class WordnetLexiconTask(FairseqTask):
             raise OptionError("constrained decoding is not supported for language models")
         with torch.no_grad():
             if prefix_tokens is None and not isinstance(generator, SequenceScorer):
-                prefix_tokens = self._prefix(sample)
+                room = min(decoder.max_positions() for decoder in self._decoders)
+                prefix_tokens = prefix_of(sample, self.dictionary, room)
             return generator.generate(models, sample, prefix_tokens=prefix_tokens, bos_token=self.dictionary.eos())
-
-    def _prefix(self, sample: Dict[str, Any]) -> torch.Tensor:
-        """Return the words that generation goes on from, (B, T): those of whole lines, without the ``</s>`` before them."""
-        eos, pad = self.dictionary.eos(), self.dictionary.pad()
-        prefix, target = sample["net_input"]["src_tokens"][:, 1:], sample.get("target")  # fairseq-interactive gives none
-        if bool(prefix.eq(eos).any()):
-            raise OptionError("generation goes on from the words of a line, not over its end: give --sample-break-mode eos")
-        if target is not None:
-            last = target.gather(1, target.ne(pad).sum(1, keepdim=True).sub(1).clamp(min=0))
-            if bool((last.ne(eos) & last.ne(pad)).any()):
-                raise OptionError(
-                    f"a line goes on after {target.size(1)} words: give --tokens-per-sample, above the longest line's"
-                )
-        room = min(decoder.max_positions() for decoder in self._decoders)
-        if prefix.size(1) + 2 > room:
-            raise OptionError(f"a line of {prefix.size(1)} words leaves no room to generate in a model of {int(room)} positions")
-        return prefix
 
     # -- resuming ------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import sys
 import pytest
 from cli_helpers import PLUGIN, evaluated, perplexity, tokens_of
 from fairseq_cli import eval_lm
+from filelock import FileLock
 
 from fairseq_groc.__main__ import main
 from fairseq_groc.cli.score import load
@@ -163,9 +164,10 @@ def test_tuning_finds_what_scoring_then_finds(ours, scored, corpus, models, tmp_
         flags = [part for name, value in row.items() if name != "perplexity" for part in (f"--{name.replace('_', '-')}", value)]
         again = evaluate(ours, data, model, tmp_path / "r.json", "--split", "test1", *flags)
         assert again["all"]["perplexity"] == pytest.approx(row["perplexity"], rel=1e-5)
-    (data / "adapters.json").write_text("{")
-    with pytest.raises(GrocError, match="adapters.json is not readable. Remove it and tune again"):
-        scored(data, model, "--gen-subset", "test1")
+    for text, what in (("{", "is not readable"), ('{"a": {}}', "is not readable"), ('{"format": 9}', "has format 9, expected 1")):
+        (data / "adapters.json").write_text(text)
+        with pytest.raises(GrocError, match=f"adapters.json {what}.* Remove it and tune again"):
+            scored(data, model, "--gen-subset", "test1")
 
 
 def test_what_cannot_be_tuned_says_so_and_stores_nothing(ours, corpus, models, tmp_path):
@@ -270,6 +272,14 @@ def test_remembering_goes_on_where_it_was_killed(ours, corpus, models, tmp_path,
         ours(command[0], tmp_path / "killed", *command[1:])
     assert json.loads((tmp_path / "killed" / "header.json").read_text())["stored"] == reported[-1] == 50
     monkeypatch.setattr(remember, "commit", whole)
+    state = tmp_path / "killed" / "50.state.pt"
+    state.rename(tmp_path / "state.pt")
+    assert f"{state}, the model's state after the last word stored, is missing" in ours(
+        command[0], tmp_path / "killed", *command[1:], code=1
+    )
+    (tmp_path / "state.pt").rename(state)
+    with FileLock(tmp_path / "killed" / ".lock"):
+        assert "another process writes to" in ours(command[0], tmp_path / "killed", *command[1:], code=1)
     ours(command[0], tmp_path / "killed", *command[1:])
     for name in ("keys.f16", "words.u32", "header.json"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

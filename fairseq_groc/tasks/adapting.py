@@ -1,0 +1,61 @@
+"""Adapters as the task's options and data folder say them."""
+
+import logging
+from pathlib import Path
+from typing import Optional
+
+import torch
+from fairseq import utils
+
+from fairseq_groc.data.fingerprint import trained_words
+from fairseq_groc.data.stream_dataset import StreamDataset
+from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.evaluation.stored import open_remembered
+from fairseq_groc.modules.adapters import Adapter, AdapterSettings
+from fairseq_groc.modules.adapters.search import Search
+from fairseq_groc.modules.probabilities import predictable_words
+
+logger = logging.getLogger(__name__)
+
+
+def make_adapter(cfg, decoder, settings: AdapterSettings, text: Optional[str] = None) -> Adapter:
+    """Return what some settings make of a trained model's probabilities.
+
+    Args:
+        cfg: the task's options
+        text: folder of a text that an unbounded cache sees, too
+
+    Raises:
+        OptionError: a limited vocabulary, and a text that may have any word.
+    """
+    if text and decoder.words.limit is not None:
+        raise OptionError("a limited vocabulary does not go with --cache-text, whose words may be any: leave one out")
+    store = Search(open_remembered(Path(text), decoder)) if text else None
+    return Adapter(settings, decoder.real_words(), new_words(cfg, decoder.dictionary, settings), store)
+
+
+def new_words(cfg, dictionary, settings: AdapterSettings) -> torch.Tensor:
+    """Return the mask (V) of words that the training text lacks.
+
+    Raises:
+        DataError: a discount needs it, and nothing says which they are.
+    """
+    known = trained_words(Path(utils.split_paths(cfg.data)[0]), len(dictionary))
+    if known is None and settings.new_word_discount != 1:
+        raise DataError(f"{cfg.data}: nothing says which words are new. Make the folder with scripts/preprocess.sh.")
+    real = torch.tensor(predictable_words(dictionary.symbols))
+    real[: dictionary.nspecial] = False
+    return torch.zeros_like(real) if known is None else real & ~torch.from_numpy(known)
+
+
+def report_impossible(decoder, dataset: StreamDataset) -> None:
+    """Say how many tokens of a text the model gives probability 0, which makes the perplexity infinite."""
+    unknown = decoder.words.head.unknown()
+    count = 0 if unknown is None else sum(int(unknown[line.long()].sum()) for line in dataset.lines)
+    if count:
+        caches = " but for what its caches remember" if decoder.adapter and decoder.adapter.settings.caches() else ""
+        logger.warning(
+            f"{count:,} of {dataset.num_tokens_total:,} tokens of '{dataset.name}' are words that the model has no row "
+            f"for: they are impossible{caches} and the perplexity is inf. Give --uniform-weight W to mix in the uniform "
+            "distribution."
+        )

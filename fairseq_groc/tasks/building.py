@@ -1,0 +1,65 @@
+"""What a model's word embeddings and head get from the task: spellings and lexicon tables, and how they are computed."""
+
+import logging
+from pathlib import Path
+from typing import Any, Dict, Optional, Tuple
+
+import torch
+from fairseq import utils
+
+from fairseq_groc.lexicon.tables import load_tables
+from fairseq_groc.models.word_decoder import INIT_RANGE
+from fairseq_groc.modules.build import needs_lexicon, needs_spellings, ngram_widths
+from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
+from fairseq_groc.modules.rows import WordRows
+from fairseq_groc.modules.softmax_layer import WordMatrices
+from fairseq_groc.modules.updates import SampledUpdates
+from fairseq_groc.modules.vocabulary import Vocabulary
+from fairseq_groc.modules.vocabulary_dropout import LexiconDropout, VocabularyDropout
+
+logger = logging.getLogger(__name__)
+
+
+def lexicon_vocabulary(cfg, dictionary, settings: Dict[str, Any]) -> Tuple[Optional[Vocabulary], Optional[str]]:
+    """Return the spellings, relations and definitions that word embedding and head need, as tensors, and the lexicon; or None.
+
+    Args:
+        cfg: the task's options
+        settings: of the head
+
+    Raises:
+        TablesError: lexicon tables are needed, and there are none, or not for this dictionary.
+    """
+    if not needs_spellings(settings):
+        return None, None
+    widths = ngram_widths(settings)
+    if not needs_lexicon(settings):
+        return Vocabulary.of_words(dictionary.symbols, widths), None
+    tables = load_tables(utils.split_paths(cfg.data)[0], dictionary.symbols)
+    relations = tables.relations, tables.relation_offsets
+    definitions = tables.definitions, tables.definition_offsets
+    return Vocabulary(tables.forms(), relations, definitions, widths), tables.lexicon
+
+
+def configure(words: WordMatrices, cfg, training: bool) -> None:
+    """Set how new rows begin, and how much of the word embeddings a training step computes."""
+    for module in words.modules():
+        if isinstance(module, WordRows):
+            module.draw_new, module.new_range = cfg.draw_new_rows, INIT_RANGE if training else 0.0
+        if isinstance(module, SurfaceEncoder):
+            module.chunk = cfg.encoding_chunk
+            module.training_precision = torch.bfloat16 if cfg.encode_in_bf16 else None
+    words.file = Path(cfg.export_embeddings) if cfg.export_embeddings else None
+    if isinstance(words.embedding, CompositionalEmbedding):
+        words.full_probability, words.seed = cfg.full_update_prob, cfg.seed
+        if cfg.sampled_update_fraction < 1:
+            words.sampled = SampledUpdates(cfg.sampled_update_fraction, cfg.refresh_interval, cfg.seed)
+    elif cfg.full_update_prob < 1 or cfg.sampled_update_fraction < 1:
+        logger.warning("sparse and sampled updates change nothing: only compositional word embeddings are computed")
+    if cfg.vocabulary_dropout > 0:
+        words.vocabulary_dropout = VocabularyDropout(cfg.vocabulary_dropout, cfg.seed)
+    if cfg.lexicon_dropout > 0:
+        if getattr(words.embedding, "compose", None) is None:
+            logger.warning("lexicon dropout changes nothing: these word embeddings have neither relations nor definitions")
+        else:
+            words.lexicon_dropout = LexiconDropout(cfg.lexicon_dropout, cfg.seed)

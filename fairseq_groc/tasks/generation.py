@@ -1,0 +1,29 @@
+"""Generation that goes on from whole lines."""
+
+from typing import Any, Dict
+
+import torch
+
+from fairseq_groc.errors import OptionError
+
+
+def prefix_of(sample: Dict[str, Any], dictionary, room: float) -> torch.Tensor:
+    """Return the words that generation goes on from, (B, T): those of whole lines, without the ``</s>`` before them.
+
+    Args:
+        room: positions that the model has
+
+    Raises:
+        OptionError: a batch that goes over the end of a line, stops within one, or leaves no room.
+    """
+    eos, pad = dictionary.eos(), dictionary.pad()
+    prefix, target = sample["net_input"]["src_tokens"][:, 1:], sample.get("target")  # fairseq-interactive gives none
+    if bool(prefix.eq(eos).any()):
+        raise OptionError("generation goes on from the words of a line, not over its end: give --sample-break-mode eos")
+    if target is not None:
+        last = target.gather(1, target.ne(pad).sum(1, keepdim=True).sub(1).clamp(min=0))
+        if bool((last.ne(eos) & last.ne(pad)).any()):
+            raise OptionError(f"a line goes on after {target.size(1)} words: give --tokens-per-sample, above the longest line's")
+    if prefix.size(1) + 2 > room:
+        raise OptionError(f"a line of {prefix.size(1)} words leaves no room to generate in a model of {int(room)} positions")
+    return prefix
