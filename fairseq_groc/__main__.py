@@ -6,10 +6,13 @@ import sys
 
 from fairseq_groc.cli import (
     config,
+    coverage,
     curves,
     evaluate,
     explain,
     export,
+    frequency_bins,
+    nearest,
     prepare,
     preprocess,
     presets,
@@ -35,6 +38,9 @@ COMMANDS = {
     "config": config,
     "presets": presets,
     "curves": curves,
+    "frequency-bins": frequency_bins,
+    "coverage": coverage,
+    "nearest": nearest,
 }
 
 

@@ -17,6 +17,7 @@ usage: preprocess.sh --dest DIR [--train FILE] [--valid FILE]... [--test FILE]..
   --tokenize LANG         tokenise with sacremoses
   --lower                 lower-case
   --lexicon-path PATH     a .tsv or .jsonl lexicon, a WordNet folder, or 'none' (default: this machine's WordNet)
+  --keep-entries SHARE    drop the lexicon's relations, and its definitions, of all but a share of the words
   --dataset NAME          ptb or wikitext-2: train.txt, valid.txt, test.txt of --from FOLDER, else downloaded
   --workers N             for fairseq-preprocess (default 1)
 TEXT
@@ -39,7 +40,7 @@ while [ $# -gt 0 ]; do
     --vocabulary-from) vocabulary_from=$2 ;;
     --new-words-from) extra+=("$2") ;;
     --tokenize) text_options+=(--tokenize "$2") ;;
-    --lexicon-path) lexicon=(--lexicon-path "$2") ;;
+    --lexicon-path | --keep-entries) lexicon+=("$1" "$2") ;;
     --dataset) dataset=$2 ;;
     --from) from=$2 ;;
     --workers) workers=$2 ;;

@@ -84,13 +84,16 @@ def share(args, worker: int) -> Dict[str, Any]:
     }
 
 
-def open_split(args):
+def open_split(args, **options):
     """Return the loaded checkpoint and the text to score.
+
+    Args:
+        options: of the task
 
     Raises:
         DataError: no such split.
     """
-    hub = load(args.path, args.data, **adapter_options(args))
+    hub = load(args.path, args.data, **adapter_options(args), **options)
     if not Path(args.data, f"{args.split}.bin").is_file():
         raise DataError(f"{args.data}/{args.split}.bin not found: preprocess the text, or name another --split")
     hub.task.load_dataset(args.split)

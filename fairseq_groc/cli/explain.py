@@ -1,7 +1,6 @@
 """Print what a word is made of: characters, relations, gloss words, and where each came from."""
 
-from fairseq_groc.cli.tables import add_lexicon_arguments
-from fairseq_groc.lexicon import open_lexicon
+from fairseq_groc.cli.tables import add_lexicon_arguments, open_chosen
 
 
 def add_arguments(parser) -> None:
@@ -10,7 +9,7 @@ def add_arguments(parser) -> None:
 
 
 def run(args) -> None:
-    lexicon = open_lexicon(args.lexicon_path)
+    lexicon = open_chosen(args)
     for word in args.word:
         print(explain(word, lexicon, args.max_relations, args.max_definition))
 

@@ -8,7 +8,7 @@ from typing import Callable, Iterable, Iterator, List, Optional, Set
 import numpy as np
 from fairseq.data import Dictionary
 
-from fairseq_groc.cli.tables import add_lexicon_arguments, make_tables
+from fairseq_groc.cli.tables import add_lexicon_arguments, make_tables, open_chosen
 from fairseq_groc.data.fingerprint import load_dictionary, note_dictionary, trained_words
 from fairseq_groc.errors import DataError
 from fairseq_groc.modules.probabilities import is_filler
@@ -124,7 +124,7 @@ def _add(dictionary: Dictionary, counts: Iterable) -> None:
 
 def _tables(args) -> None:
     """Print sentences, tokens, types, share of new words, and the lexicon's coverage."""
-    tables = make_tables(Path(args.data), args.lexicon_path, args.max_relations, args.max_definition)
+    tables = make_tables(Path(args.data), open_chosen(args), args.max_relations, args.max_definition)
     dictionary = load_dictionary(Path(args.data) / "dict.txt")
     texts = {split: list(read_lines(Path(path))) for split, path in (text.split("=", 1) for text in args.texts)}
     trained = _trained_words(texts.get("train"), args.known, dictionary)

@@ -6,9 +6,20 @@ from typing import Optional
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.base import Entry, Lexicon, NoLexicon, Relation
 from fairseq_groc.lexicon.file import FileLexicon
+from fairseq_groc.lexicon.thinned import ThinnedLexicon
 from fairseq_groc.lexicon.wordnet import WordNetLexicon, find_wordnet
 
-__all__ = ["Entry", "FileLexicon", "Lexicon", "NoLexicon", "Relation", "WordNetLexicon", "find_wordnet", "open_lexicon"]
+__all__ = [
+    "Entry",
+    "FileLexicon",
+    "Lexicon",
+    "NoLexicon",
+    "Relation",
+    "ThinnedLexicon",
+    "WordNetLexicon",
+    "find_wordnet",
+    "open_lexicon",
+]
 
 
 def open_lexicon(path: Optional[str] = None) -> Lexicon:

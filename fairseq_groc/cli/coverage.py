@@ -1,0 +1,69 @@
+"""Score a checkpoint with a share of the lexicon's entries: what its coverage is worth (GroC, Table 4)."""
+
+import os
+import tempfile
+from argparse import Namespace
+from pathlib import Path
+from typing import Any, Dict, List
+
+import torch
+
+from fairseq_groc.cli.evaluate import open_split
+from fairseq_groc.cli.results import pyplot, write_json
+from fairseq_groc.cli.tables import add_lexicon_arguments, make_tables
+from fairseq_groc.errors import OptionError
+from fairseq_groc.evaluation.scoring import Place, score
+from fairseq_groc.lexicon import ThinnedLexicon, open_lexicon
+from fairseq_groc.lexicon.tables import FOLDER
+from fairseq_groc.modules.probabilities import perplexity
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("--path", required=True, help="checkpoint")
+    parser.add_argument("--data", required=True, help="data folder with the text and the vocabulary; it is left as it is")
+    parser.add_argument("--split", default="test", help="which text of it")
+    parser.add_argument("--shares", type=float, nargs="+", default=(0, 0.2, 0.4, 0.6, 0.8, 1), help="of the entries to keep")
+    parser.add_argument("--seed", type=int, default=1, help="of the draw of words that keep theirs")
+    parser.add_argument("--tokens-per-sample", type=int, default=0, help="block length; 0: the checkpoint's")
+    parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
+    add_lexicon_arguments(parser, thinned=False)
+
+
+def run(args) -> None:
+    if args.out:
+        pyplot()
+    rows = [measured(args, share) for share in sorted(args.shares)]
+    print(f"{'kept':>6}{'with relations':>16}{'with a definition':>19}{'perplexity':>12}")
+    for row in rows:
+        print(f"{row['share']:>6.0%}{row['relations']:>16.1%}{row['definitions']:>19.1%}{row['perplexity']:>12,.2f}")
+    if args.out:
+        write_json(args.out, {"path": args.path, "data": args.data, "split": args.split, "seed": args.seed, "rows": rows})
+        draw(rows, args.out.with_suffix(".png"))
+
+
+def measured(args, share: float) -> Dict[str, Any]:
+    """Return the perplexity with a share of the entries, and the shares of words that still have them."""
+    with tempfile.TemporaryDirectory(prefix="groc-coverage-") as folder:
+        for path in Path(args.data).resolve().iterdir():
+            if path.name != FOLDER:
+                os.symlink(path, Path(folder, path.name))
+        lexicon = ThinnedLexicon(open_lexicon(args.lexicon_path), share, args.seed)
+        tables = make_tables(Path(folder), lexicon, args.max_relations, args.max_definition)
+        hub, dataset = open_split(Namespace(**{**vars(args), "data": folder}), any_lexicon=True)
+        if hub.models[0].decoder.lexicon is None:
+            raise OptionError(f"{args.path}: its words are not made of a lexicon's entries")
+        found = score(hub.models[0], dataset, Place(1, args.tokens_per_sample or hub.task.block_length()))
+    lprobs, words = torch.cat(found.adapted), int((~hub.models[0].decoder.words.impossible).sum())
+    covered = {part: number / words for part, number in tables.coverage().items()}
+    return {"share": share, **covered, "perplexity": perplexity(float(-lprobs.double().sum()), len(lprobs))}
+
+
+def draw(rows: List[Dict[str, Any]], path: Path) -> None:
+    """Save perplexity against coverage."""
+    plot = pyplot()
+    figure, axes = plot.subplots(figsize=(5.5, 3.8))
+    axes.plot([100 * row["definitions"] for row in rows], [row["perplexity"] for row in rows], marker="o")
+    axes.set(xlabel="words with a definition, %", ylabel="perplexity")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plot.close(figure)

@@ -1,0 +1,98 @@
+"""Compare checkpoints by how often a word occurs in the training text: where the losses differ."""
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Dict, List
+
+import torch
+
+from fairseq_groc.cli.evaluate import open_split
+from fairseq_groc.cli.results import pyplot, write_json
+from fairseq_groc.data.stream_dataset import open_text
+from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.evaluation.bins import EDGES, Bin, by_frequency, count_occurrences
+from fairseq_groc.evaluation.scoring import Place, TokenScores, score
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("--path", required=True, help="checkpoint")
+    parser.add_argument("--baselines", required=True, nargs="+", metavar="NAME=CHECKPOINT", help="to compare it with")
+    parser.add_argument("--data", required=True, help="data folder with the training text, the text and the vocabulary")
+    parser.add_argument("--split", default="test", help="which text of it")
+    parser.add_argument("--edges", type=int, nargs="+", default=EDGES, help="bins begin above so many occurrences")
+    parser.add_argument("--tokens-per-sample", type=int, default=0, help="block length; 0: the checkpoint's")
+    parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
+
+
+def run(args) -> None:
+    if list(args.edges) != sorted(set(args.edges)) or args.edges[0] < 0:
+        raise OptionError(f"--edges {' '.join(map(str, args.edges))}: expected rising numbers")
+    for pair in args.baselines:
+        if "=" not in pair:
+            raise OptionError(f"--baselines {pair}: expected NAME=CHECKPOINT")
+    if args.out:
+        pyplot()
+    targets, ours, counts = log_probabilities(args, args.path)
+    compared: Dict[str, List[Bin]] = {}
+    for name, path in (pair.split("=", 1) for pair in args.baselines):
+        others, theirs, _ = log_probabilities(args, path)
+        assert torch.equal(targets, others)
+        impossible = int((theirs.isinf() | ours.isinf()).sum())
+        if impossible:
+            raise DataError(
+                f"{impossible:,} tokens are impossible for {name} or {args.path}: give a text of words that both have"
+            )
+        compared[name] = by_frequency(targets, ours, theirs, counts, args.edges)
+    print(table(compared))
+    if args.out:
+        about = {"path": args.path, "baselines": args.baselines, "data": args.data, "split": args.split}
+        bins = {name: [b.as_dict() for b in found] for name, found in compared.items()}
+        write_json(args.out, {**about, "tokens": len(targets), "bins": bins})
+        draw(compared, args.out.with_suffix(".png"))
+
+
+def log_probabilities(args, path: str):
+    """Return the targets of the text, (n), their log-probabilities, (n), and each word's occurrences in the training text, (V).
+
+    Raises:
+        DataError: the folder has no training text.
+    """
+    hub, dataset = open_split(Namespace(**{**vars(args), "path": path}))
+    task = hub.task
+    if not Path(args.data, "train.bin").is_file():
+        raise DataError(f"{args.data}/train.bin not found: the training text says how frequent a word is")
+    lines = open_text(str(Path(args.data, "train")), task.dictionary, task.cfg.dataset_impl, False)
+    found: TokenScores = score(hub.models[0], dataset, Place(1, args.tokens_per_sample or task.block_length()))
+    return torch.cat(found.targets), torch.cat(found.adapted), count_occurrences(lines, len(task.dictionary))
+
+
+def table(compared: Dict[str, List[Bin]]) -> str:
+    """Return a line for each baseline and bin."""
+    width = max(len(name) for name in compared) + 2
+    head = f"{'baseline':<{width}}{'occurrences':>16}{'words':>9}{'tokens':>10}"
+    lines = [head + f"{'mean':>9}{'median':>9}{'of words':>10}{'relative':>10}"]
+    for name, bins in compared.items():
+        for b in bins:
+            sizes = f"{name:<{width}}{b.label():>16}{b.words:>9,}{b.tokens:>10,}"
+            lines.append(sizes + f"{b.mean:>9.3f}{b.median:>9.3f}{b.word_median:>10.3f}{b.relative:>9.1f}%")
+    return "\n".join(lines) + "\nbaseline's loss less the model's, nats a token: above 0 the model is better"
+
+
+def draw(compared: Dict[str, List[Bin]], path: Path) -> None:
+    """Save median and mean differences as bars, as GroC's Figure 3."""
+    plot = pyplot()
+    first = next(iter(compared.values()))
+    figure, panels = plot.subplots(1, 2, figsize=(10, 3.8), sharex=True)
+    width = 0.8 / len(compared)
+    for panel, key in zip(panels, ("median", "mean")):
+        for number, (name, bins) in enumerate(compared.items()):
+            panel.bar([i + number * width for i in range(len(bins))], [getattr(b, key) for b in bins], width, label=name)
+        panel.axhline(0, color="black", linewidth=0.8)
+        panel.set(title=f"{key} over tokens", ylabel="nats by which the model is better")
+    ticks = [f"{b.label()}\n({b.words:,} words)" for b in first]
+    panels[0].set_xticks([i + 0.4 - width / 2 for i in range(len(first))], ticks, fontsize=8)
+    panels[0].legend(fontsize=8)
+    figure.supxlabel("occurrences in the training text", fontsize=9)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plot.close(figure)

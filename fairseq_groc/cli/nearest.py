@@ -1,0 +1,82 @@
+"""Find the words whose output embeddings are nearest to those of any strings, words of the vocabulary or not."""
+
+from pathlib import Path
+from typing import Any, Dict, List
+
+import torch
+from torch import Tensor
+
+from fairseq_groc.cli.results import pyplot, write_json
+from fairseq_groc.cli.score import load
+from fairseq_groc.cli.tables import add_lexicon_arguments, open_chosen
+from fairseq_groc.errors import OptionError
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("word", nargs="+", help="any string without blanks")
+    parser.add_argument("--path", required=True, help="checkpoint")
+    parser.add_argument("--data", required=True, help="data folder with the vocabulary")
+    parser.add_argument("--count", type=int, default=8, help="neighbours to show")
+    parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
+    add_lexicon_arguments(parser)
+
+
+@torch.no_grad()
+def run(args) -> None:
+    if args.count < 1:
+        raise OptionError(f"--count {args.count}: expected a positive number")
+    if args.out:
+        pyplot()
+    decoder = load(args.path, args.data).models[0].decoder
+    known = ~decoder.words.unpredictable()
+    decoder.check_words(args.word)
+    new = [word for word in args.word if word not in decoder.dictionary.indices]
+    numbers = decoder.add_words(args.word, open_chosen(args) if new and decoder.lexicon is not None else None)
+    unknown = decoder.words.head.unknown()
+    for word, number in zip(args.word, numbers):
+        if unknown is not None and bool(unknown[number]):
+            raise OptionError(f"{word!r} is not in the vocabulary, and this model has a row a word: it knows no others")
+    outputs = torch.nn.functional.normalize(decoder.words()[1].float(), dim=1)
+    rows = known.nonzero().squeeze(1)
+    found = [neighbours(decoder.dictionary, outputs, rows, number, args.count) for number in numbers]
+    for word, near in zip(args.word, found):
+        print(f"{word}{' (new)' if word in new else ''}")
+        for row in near:
+            print(f"  {row['similarity']:.3f}  {row['word']}")
+    if args.out:
+        words = [{"word": word, "new": word in new, "nearest": near} for word, near in zip(args.word, found)]
+        write_json(args.out, {"path": args.path, "data": args.data, "words": words})
+        draw(decoder.dictionary, outputs, args.word, found, args.out.with_suffix(".png"))
+
+
+def neighbours(dictionary, outputs: Tensor, rows: Tensor, number: int, count: int) -> List[Dict[str, Any]]:
+    """Return the words with the largest cosines, the word itself left out.
+
+    Args:
+        outputs: normalised embeddings, (V, d)
+        rows: the numbers of the words to choose from
+        number: of the word
+    """
+    rows = rows[rows != number]
+    cosines, places = (outputs[rows] @ outputs[number]).topk(min(count, len(rows)))
+    return [{"word": dictionary[int(rows[p])], "similarity": float(c)} for c, p in zip(cosines, places)]
+
+
+def draw(dictionary, outputs: Tensor, words: List[str], found: List[List[Dict[str, Any]]], path: Path) -> None:
+    """Save the words and their neighbours on the two main axes between them."""
+    plot = pyplot()
+    shown = list(dict.fromkeys([*words, *(row["word"] for near in found for row in near)]))
+    rows = outputs[[dictionary.indices[word] for word in shown]]
+    centred = rows - rows.mean(0)
+    places = (centred @ torch.linalg.svd(centred, full_matrices=False)[2][:2].t()).tolist()
+    figure, axes = plot.subplots(figsize=(8, 6))
+    for word, place in zip(shown, places):
+        group = next((i for i, near in enumerate(found) if word in [row["word"] for row in near]), 0)
+        group = words.index(word) if word in words else group
+        axes.plot(*place[:2], marker="o", markersize=3, color=f"C{group % 10}")
+        style = {"color": f"C{group % 10}", "fontsize": 9, "fontweight": "bold" if word in words else "normal"}
+        axes.annotate(word, place[:2], xytext=(3, 2), textcoords="offset points", **style)
+    axes.set(title="output embeddings, two main axes", xticks=[], yticks=[])
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plot.close(figure)

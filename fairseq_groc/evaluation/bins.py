@@ -1,0 +1,89 @@
+"""Loss by how often a word occurs in the training text (GroC, Figure 3; DRILL, Figure 3).
+
+n: tokens of a text; V: vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Dict, List, Optional, Sequence
+
+import torch
+from torch import Tensor
+
+# bins that have as many words of Penn Treebank's test text as GroC's Figure 3 says: up to 50 occurrences, 250, 2,500, more
+EDGES = (0, 50, 250, 2_500)
+
+
+@dataclass
+class Bin:
+    """The words with more than *least* and at most *most* occurrences (None: any number), and how two models predict them.
+
+    Args:
+        words, tokens: of the text that are in the bin
+        mean, median: over tokens, of the baseline's loss less the model's, in nats
+        word_median: over words, of their mean differences
+        relative: the same of all tokens together, in percent of the baseline's loss
+    """
+
+    least: int
+    most: Optional[int]
+    words: int
+    tokens: int
+    mean: float
+    median: float
+    word_median: float
+    relative: float
+
+    def label(self) -> str:
+        """Return the range as text."""
+        return f"> {self.least:,}" if self.most is None else f"{self.least + 1:,} to {self.most:,}"
+
+    def as_dict(self) -> Dict[str, Any]:
+        """Return the numbers by name."""
+        return {"label": self.label(), **asdict(self)}
+
+
+def count_occurrences(lines, size: int) -> Tensor:
+    """Return how often each word occurs in a text, (V), from the numbers of its words, line by line."""
+    counts = torch.zeros(size, dtype=torch.long)
+    for line in lines:
+        counts += torch.bincount(line.long(), minlength=size)
+    return counts
+
+
+def by_frequency(targets: Tensor, ours: Tensor, baseline: Tensor, counts: Tensor, edges: Sequence[int] = EDGES) -> List[Bin]:
+    """Compare two models on the same text, bin by bin; words that do not occur in the training text have the first bin.
+
+    Args:
+        targets: (n)
+        ours, baseline: log-probabilities of the targets, (n)
+        counts: occurrences of each word in the training text, (V)
+        edges: where bins begin, exclusive, in rising order
+    """
+    differences = (ours - baseline).double()  # of losses, baseline's less ours
+    occurrences = counts[targets]
+    limits: List[Optional[int]] = [*edges[1:], None]
+    pairs = [(-1, 0), *zip(edges, limits)] if bool((occurrences == 0).any()) else list(zip(edges, limits))
+    bins = []
+    for least, most in pairs:
+        inside = (occurrences > least) & (occurrences <= (most if most is not None else occurrences.max()))
+        if bool(inside.any()):
+            bins.append(_bin(least, most, targets[inside], differences[inside], -baseline[inside].double()))
+    return bins
+
+
+def _bin(least: int, most: Optional[int], targets: Tensor, differences: Tensor, losses: Tensor) -> Bin:
+    words, places = targets.unique(return_inverse=True)
+    sums = differences.new_zeros(len(words)).index_add_(0, places, differences)
+    means = sums / torch.bincount(places, minlength=len(words))
+    return Bin(
+        least,
+        most,
+        len(words),
+        len(targets),
+        float(differences.mean()),
+        float(differences.median()),
+        float(means.median()),
+        float(100 * differences.sum() / losses.sum()),
+    )

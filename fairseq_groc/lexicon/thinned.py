@@ -1,0 +1,45 @@
+"""A lexicon with a share of its entries, to see what its coverage is worth."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+from fairseq_groc.errors import LexiconError
+from fairseq_groc.lexicon.base import Entry, Lexicon
+
+
+class ThinnedLexicon:
+    """Keep a share of another lexicon's relations and, drawn independently, of its definitions (GroC, section 4.3, Table 4).
+
+    Whether a word keeps them is a function of the word and the seed alone. What is kept at a share is kept at every larger one.
+
+    Args:
+        lexicon: the other one
+        share: of the words that keep their relations, and of those that keep their definition, in [0, 1]
+        seed: of the draws
+
+    Raises:
+        LexiconError: a share out of range.
+    """
+
+    def __init__(self, lexicon: Lexicon, share: float, seed: int = 1):
+        if not 0 <= share <= 1:
+            raise LexiconError(f"--keep-entries {share:g}: expected a share from 0 to 1")
+        self._lexicon, self.share, self.seed = lexicon, share, seed
+        self.name = f"{lexicon.name}, {share:.0%} of the entries"
+
+    def fingerprint(self) -> str:
+        return f"{self._lexicon.fingerprint()}-keep{self.share:g}-seed{self.seed}"
+
+    def lookup(self, word: str, max_relations: int, max_definition: int) -> Entry:
+        entry = self._lexicon.lookup(word, max_relations, max_definition)
+        if not self._keeps(word, "relations"):
+            entry = replace(entry, relations=())
+        if not self._keeps(word, "definition"):
+            entry = replace(entry, definition=(), definition_source="")
+        return entry
+
+    def _keeps(self, word: str, part: str) -> bool:
+        drawn = hashlib.sha256(f"{self.seed} {part} {word}".encode("utf-8", "surrogateescape")).digest()
+        return int.from_bytes(drawn[:8], "big") < self.share * 2.0**64
