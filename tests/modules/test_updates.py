@@ -39,7 +39,7 @@ def test_chunks_of_forms_equal_all_at_once(embedding, vocabulary, dtype, toleran
     weights = torch.randn(vocabulary.num_words, 4, dtype=dtype)
     whole = embedding(vocabulary)
     expected = gradients(whole, weights, embedding)
-    for chunk in (1, 3, vocabulary.num_forms - 1):
+    for chunk in (1, 3, (vocabulary.num_forms - 1) // 2):
         embedding.surface.chunk = chunk
         pieces = embedding(vocabulary)
         assert (pieces - whole).abs().max() <= tolerance * whole.abs().max()
@@ -172,6 +172,26 @@ def test_frozen_steps_have_zero_gradients_and_current_values(embedding, vocabula
     (frozen[0].sum() + frozen[1].sum() + frozen[2].sum()).backward()
     assert all(parameter.grad is not None and not parameter.grad.any() for parameter in matrices.parameters())
     assert matrices.training and embedding.training
+
+
+def test_evaluation_is_never_frozen(embedding, vocabulary):
+    matrices = matrices_of(embedding, vocabulary, 0.5)
+    matrices.begin_step(next(n for n in range(50) if is_frozen(0.5, 3, n)), torch.tensor([4]))
+    matrices()
+    with torch.no_grad():
+        embedding.surface.projection.weight.mul_(2)
+        assert torch.equal(matrices.eval()()[0], embedding(vocabulary))
+    matrices()[1].sum().backward()
+    assert embedding.surface.projection.weight.grad.any()
+
+
+def test_sampled_updates_train_every_parameter(embedding, vocabulary):
+    sampled = SampledUpdates(0.3, 10, seed=1)
+    for number in range(3):
+        embedding.zero_grad()
+        weights = torch.randn(vocabulary.num_words, 4, dtype=torch.double)
+        (sampled.embed(embedding, vocabulary, Step(number, torch.tensor([4, 5]))) * weights).sum().backward()
+        assert all(parameter.grad.any() for parameter in embedding.parameters())
 
 
 def test_the_choice_depends_on_seed_and_update_alone():
