@@ -130,6 +130,23 @@ def test_it_sums_to_one_also_with_extreme_states(name, scale, text):
     assert not bool(whole.isnan().any()) and not bool(at.isnan().any())
 
 
+def test_tiny_masses_keep_their_digits(text):
+    """Far below what float32 has numbers for, in both ways; the model alone gives every word probability 0."""
+    h, tokens, lprobs, targets = text
+    adapter = adapter_of(AdapterSettings(local_weight=0.5, cache_theta=10.0))
+    impossible = torch.full_like(lprobs, -math.inf)
+    whole = Memory(adapter).see(h, tokens, PAD).adapt(impossible.clone())
+    at = Memory(adapter).see(h, tokens, PAD).adapt_at(impossible[..., 0], targets)
+    for t in range(1, 40):
+        said = tokens[0, 1 : t + 1]
+        logs = torch.log_softmax(10 * h[0, :t].double() @ h[0, t].double(), 0)
+        for word in said.unique():
+            expected = pytest.approx(math.log(0.5) + float(logs[said == word].logsumexp(0)), rel=1e-5, abs=1e-3)
+            assert whole[0, t, word].item() == expected
+            assert targets[0, t] != word or at[0, t].item() == expected
+    assert whole[whole > -math.inf].min() < -150
+
+
 def test_by_hand():
     """Five words a b a c a: what is remembered before each, and with which mass."""
     a, b, c = 4, 5, 6

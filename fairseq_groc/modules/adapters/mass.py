@@ -84,10 +84,12 @@ class Seen(NamedTuple):
 
 
 def _any_of(words: Tensor, targets: Tensor) -> Tensor:
-    """Return the places of words that are any of the targets, by a table of all words: faster than sorting."""
+    """Return the places of words that are any of the targets, by a table of all words: faster than sorting.
+
+    The table has a place more than there are words, which is that of -1.
+    """
     wanted = torch.zeros(int(torch.maximum(words.max(), targets.max())) + 2, dtype=torch.bool, device=words.device)
     wanted[targets] = True
-    wanted[-1] = False  # a word of -1 is none
     return wanted[words].nonzero().squeeze(1)
 
 
