@@ -8,18 +8,14 @@ the package; what is done is skipped when it runs again.
 """
 
 import argparse
-import contextlib
-import io
 import json
 import math
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Dict, List
 
-from fairseq_groc.__main__ import main as fairseq_groc
-from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT
+from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, in_process, run
 
 TRAINING = (
     "--arch groc_lstm_lm_small --batch-size 20 --tokens-per-sample 35 --batch-size-valid 20 --optimizer adam --clip-norm 0.25 "
@@ -201,32 +197,13 @@ def score(work: Path, data: Path, checkpoint: Path, model: str, cache: str) -> f
         common = ["--path", checkpoint, "--data", data, "--tokens-per-sample", 100]
         fixed = ["--cache", cache, "--no-store", "--out", grid, *UNIFORM[model]]
         sizes = ["--weights", *"0.03 0.1 0.2 0.3 0.5".split(), "--thetas", *"0 0.3 1 3 10".split(), "--sizes", "5000"]
-        ours("tune", *common, *fixed, *sizes, "--neighbors", 100, 1000)
+        in_process("tune", *common, *fixed, *sizes, "--neighbors", 100, 1000)
         best = min(json.loads(grid.read_text())["grid"], key=lambda row: float(row["perplexity"]))
         flags = [part for key, value in best.items() if key != "perplexity" for part in (f"--{key.replace('_', '-')}", value)]
-        ours("evaluate", *common, *flags, "--out", report)
+        in_process("evaluate", *common, *flags, "--out", report)
     found = json.loads(report.read_text())
     assert found["tokens_scored"] == found["tokens_in_text"]
     return float(found["all"]["perplexity"])
-
-
-def ours(*command) -> None:
-    """Run a command of the package in this process, which has loaded all it needs."""
-    command = [str(part) for part in command]
-    print("+ fairseq_groc", *(part if len(part) < 80 else "..." for part in command), file=sys.stderr, flush=True)
-    with contextlib.redirect_stdout(io.StringIO()):
-        code = fairseq_groc(command)
-    if code:
-        sys.exit(code)
-
-
-def run(*command) -> None:
-    """Run a command; its last lines are shown if it fails."""
-    command = [str(part) for part in command]
-    print("+", " ".join(part if len(part) < 80 else "..." for part in command), file=sys.stderr, flush=True)
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode:
-        sys.exit(f"{done.stdout[-3000:]}\nfailed: {' '.join(command)}")
 
 
 def table(results: Dict[str, Dict[str, float]], domains: List[str]) -> str:

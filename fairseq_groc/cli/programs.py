@@ -1,7 +1,12 @@
 """What scripts need that run fairseq's commands with the plugin."""
 
+import contextlib
+import io
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Optional
 
 FOLDER = Path(__file__).resolve().parent.parent  # what --user-dir takes
 ROOT = FOLDER.parent  # of the repository, in a checkout
@@ -9,3 +14,34 @@ BIN = Path(sys.executable).parent  # where this Python's programs are
 PLUGIN = ["--user-dir", str(FOLDER), "--task", "wordnet_lexicon"]
 # glibc returns large blocks to the system at once, and training asks for them again at every step: keep them instead
 MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 36), "MALLOC_TOP_PAD_": str(1 << 28)}
+
+
+def in_process(*command) -> None:
+    """Run a command of the package in this process, which has loaded all it needs; it is shown, what it prints is not."""
+    from fairseq_groc.__main__ import main
+
+    words = [str(part) for part in command]
+    print("+ fairseq_groc", *_short(words), file=sys.stderr, flush=True)
+    with contextlib.redirect_stdout(io.StringIO()):
+        code = main(words)
+    if code:
+        sys.exit(code)
+
+
+def run(*command, log: Optional[Path] = None) -> None:
+    """Run and show a command; its last lines are shown if it fails.
+
+    Args:
+        log: file to which its output is appended
+    """
+    words = [str(part) for part in command]
+    print("+", *_short(words), file=sys.stderr, flush=True)
+    with open(log, "a+") if log else tempfile.TemporaryFile("w+") as output:
+        code = subprocess.run(words, stdout=output, stderr=subprocess.STDOUT).returncode
+        output.seek(0)
+        if code:
+            sys.exit(f"{output.read()[-3000:]}\nfailed: {' '.join(words)}")
+
+
+def _short(words):
+    return [word if len(word) < 80 else "..." for word in words]

@@ -1,0 +1,92 @@
+"""The papers' experiments as data: which presets make a table's rows, and what a scale changes."""
+
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+from fairseq_groc.presets import PRESETS
+
+
+class Experiment(NamedTuple):
+    """Rows of a table, each trained and scored.
+
+    Args:
+        title: the paper's
+        rows: (label, preset); with ``{data}`` for the name of the text
+        datasets: which texts the paper has
+    """
+
+    title: str
+    rows: List[Tuple[str, str]]
+    datasets: Tuple[str, ...] = ("ptb", "wikitext2")
+
+
+class Scale(NamedTuple):
+    """How large the models are and how they are trained.
+
+    Args:
+        sizes: options in place of the presets'
+        training: options of fairseq-train
+        compositional: options of the models that compute their word embeddings, besides
+        grid: what is tried; the best on validation text is the row's
+        cost: in words
+    """
+
+    sizes: Dict[str, Any]
+    training: str
+    compositional: str
+    grid: List[Dict[str, Any]]
+    cost: str
+
+
+_BASELINES = ["lookup", "convolutional", "tied", "bilinear", "deep_residual", "adaptive"]
+_TABLE_2 = [(name.replace("_", " "), f"groc_lstm_lm_{{data}}_{name}") for name in _BASELINES] + [("GroC", "groc_lstm_lm_{data}")]
+_DRILL = [name for name in PRESETS if name.startswith("drill_lstm_lm_")]
+
+EXPERIMENTS: Dict[str, Experiment] = {
+    "table-2": Experiment("GroC, Tables 2 and 9: closed vocabulary", _TABLE_2),
+    "table-3": Experiment(
+        "GroC, Table 3: ablations",
+        [("GroC", "groc_lstm_lm_{data}")]
+        + [
+            (f"GroC, {name}", f"groc_lstm_lm_{{data}}_{name.replace(' ', '_')}")
+            for name in ("no relations", "no definitions", "surface")
+        ],
+    ),
+    "drill-table-4": Experiment(
+        "DRILL, Table 4: output layers, with our LSTM",
+        [(name.removeprefix("drill_lstm_lm_").replace("_", " "), name) for name in _DRILL],
+        ("ptb",),
+    ),
+}
+
+SCALES: Dict[str, Scale] = {
+    # GroC, appendix B.1
+    "paper": Scale(
+        sizes={},
+        training="--batch-size 20 --tokens-per-sample 35 --optimizer adam --clip-norm 0.1 --lr-scheduler "
+        "resumable_reduce_lr_on_plateau --lr-patience 4 --lr-shrink 0.1 --patience 8 --max-epoch 100",
+        compositional="",
+        grid=[{"lr": 0.001}],
+        cost="a GPU; a day a row on 2 CPU cores",
+    ),
+    "cpu": Scale(
+        sizes={
+            "decoder_layers": 2,
+            "decoder_hidden_size": 256,
+            "decoder_embed_dim": 128,
+            "dropout": 0.2,
+            "dropout_in": 0.2,
+            "output_dropout": 0.0,
+        },
+        training="--batch-size 20 --tokens-per-sample 35 --optimizer adam --clip-norm 0.25 --lr-scheduler polynomial_decay "
+        "--warmup-updates 100",
+        compositional="--sampled-update-fraction 0.1",
+        grid=[{"lr": 0.002}, {"lr": 0.004}],
+        cost="on 2 CPU cores 7 minutes a run of 6,640 updates, GroC's 26",
+    ),
+}
+UPDATES = 6_640  # of scale cpu: five epochs of Penn Treebank
+
+
+def options_of(preset: str, scale: Scale) -> Dict[str, Any]:
+    """Return the model's options at a scale."""
+    return {**PRESETS[preset].options, **scale.sizes}

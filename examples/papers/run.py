@@ -1,0 +1,128 @@
+"""The papers' tables of models: train every row, choose its settings on validation text, score the test text.
+
+    python examples/papers/run.py table-2 --dataset ptb --scale cpu --workdir papers [--from FOLDER] [--rows GroC tied]
+
+Everything is done by commands of fairseq and of the package. A run that was interrupted goes on, what is done is skipped, and
+WORKDIR/EXPERIMENT-DATASET-SCALE.json has what tables are made from (examples/papers/report.py).
+"""
+
+import argparse
+import json
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any, Dict, List
+
+from experiments import EXPERIMENTS, SCALES, UPDATES, Scale, options_of
+
+from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, in_process, run
+from fairseq_groc.data.training_log import read_curves
+from fairseq_groc.modules.heads import HEADS
+from fairseq_groc.options import flag
+from fairseq_groc.presets import PRESETS
+
+DATASETS = {"ptb": "ptb", "wikitext2": "wikitext-2"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("experiment", choices=EXPERIMENTS)
+    parser.add_argument("--dataset", choices=DATASETS, default="ptb")
+    parser.add_argument("--scale", choices=SCALES, default="cpu")
+    parser.add_argument("--workdir", type=Path, required=True)
+    parser.add_argument("--from", dest="source", type=Path, help="folder of train.txt, valid.txt, test.txt; else downloaded")
+    parser.add_argument("--rows", nargs="+", help="only these")
+    parser.add_argument("--updates", type=int, default=UPDATES, help="of a run, at scale cpu")
+    parser.add_argument("--in-bf16", action="store_true", help="the word encoder's products in bfloat16, on CPUs that have it")
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    experiment, scale = EXPERIMENTS[args.experiment], SCALES[args.scale]
+    labels = [label for label, _ in experiment.rows]
+    if args.dataset not in experiment.datasets:
+        parser.error(f"{args.experiment} has no {args.dataset}: {', '.join(experiment.datasets)}")
+    if unknown := set(args.rows or []) - set(labels):
+        parser.error(f"--rows {' '.join(sorted(unknown))}: expected some of {', '.join(labels)}")
+    os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
+    data = prepare(args)
+    results = args.workdir / f"{args.experiment}-{args.dataset}-{args.scale}.json"
+    rows: Dict[str, Any] = json.loads(results.read_text())["rows"] if results.exists() else {}
+    for label, name in experiment.rows:
+        if args.rows is None or label in args.rows:
+            preset = name.format(data=args.dataset)
+            rows[label] = best_of(args, data, preset, scale)
+            about = {"title": experiment.title, "dataset": args.dataset, "scale": args.scale, "grid": scale.grid}
+            results.write_text(json.dumps({**about, "rows": {key: rows[key] for key in labels if key in rows}}, indent=1) + "\n")
+            print(line(label, rows[label]), flush=True)
+
+
+def prepare(args) -> Path:
+    """Return the data folder of the text, made if it is not there."""
+    data = args.workdir / "data" / args.dataset
+    if not (data / "binarised.json").exists():
+        source = ["--from", args.source] if args.source else []
+        run(ROOT / "scripts" / "preprocess.sh", "--dataset", DATASETS[args.dataset], *source, "--dest", data)
+    return data
+
+
+def best_of(args, data: Path, preset: str, scale: Scale) -> Dict[str, Any]:
+    """Train a row with every setting of the grid; return the figures of the one that is best on validation text."""
+    runs = [trained(args, data, preset, scale, setting) for setting in scale.grid]
+    best = min(runs, key=lambda found: found["valid"])
+    report = Path(best["checkpoint"]).parent / "test.json"
+    if not report.exists():
+        in_process("evaluate", "--path", best["checkpoint"], "--data", data, "--no-tuned-adapters", "--out", report)
+    scored = json.loads(report.read_text())
+    published = PRESETS[preset]
+    paper = {"parameters_millions": published.parameters, "test": published.test}
+    return {**best, "test": scored["all"]["perplexity"], "tokens": scored["tokens_scored"], "paper": paper, "tried": runs}
+
+
+def trained(args, data: Path, preset: str, scale: Scale, setting: Dict[str, Any]) -> Dict[str, Any]:
+    """Train one model; return its settings, and what its log says."""
+    name = "-".join([preset, *(f"{key}{value:g}" for key, value in setting.items()), f"seed{args.seed}"])
+    save = args.workdir / args.scale / (f"{name}-{args.updates}" if args.scale == "cpu" else name)
+    log = save / "train.log"
+    if not (log.exists() and "done training" in log.read_text()):
+        save.mkdir(parents=True, exist_ok=True)
+        options = [*model_options(args, preset, scale), *scale.training.split(), "--seed", args.seed]
+        options += [part for key, value in setting.items() for part in (flag(key), value)]
+        if args.scale == "cpu":
+            interval = max(1, args.updates // 10)
+            options += ["--max-update", args.updates, "--total-num-update", args.updates, "--validate-interval-updates", interval]
+            options += ["--save-interval-updates", interval, "--keep-interval-updates", 1]
+        where = ["--save-dir", save, "--no-epoch-checkpoints", "--log-format", "simple", "--num-workers", 0]
+        begin = time.time()
+        options += ["--batch-size-valid", 20, "--criterion", "chunked_cross_entropy"]
+        run("fairseq-train", data, *PLUGIN, *options, *where, log=log)  # an interrupted run appends
+        print(f"{save.name}: {time.time() - begin:,.0f} s", flush=True)
+    return {**setting, "preset": preset, "seed": args.seed, **figures(log), "checkpoint": str(save / "checkpoint_best.pt")}
+
+
+def model_options(args, preset: str, scale: Scale) -> List[str]:
+    """Return the flags of the model at the scale."""
+    options = options_of(preset, scale)
+    flags = [str(part) for key, value in options.items() for part in (flag(key), value)]
+    if HEADS[options["output_head"]].embedding == "compositional":
+        flags += scale.compositional.split() + ["--encode-in-bf16"] * args.in_bf16
+    return ["--arch", "groc_lstm_lm", *flags]
+
+
+def figures(log: Path) -> Dict[str, Any]:
+    """Return validation perplexities by update, the best, and the number of parameters."""
+    text = log.read_text()
+    curve = read_curves(log, "ppl")["valid"]
+    parameters = int(re.findall(r"num. shared model params: ([\d,]+)", text)[0].replace(",", ""))
+    speeds = sorted(float(value) for value in re.findall(r"ups=([\d.]+)", text)) or [float("nan")]
+    valid = min(ppl for _, ppl in curve)
+    return {"valid": valid, "parameters": parameters, "updates": curve[-1][0], "ups": speeds[len(speeds) // 2], "curve": curve}
+
+
+def line(label: str, row: Dict[str, Any]) -> str:
+    paper = row["paper"]["test"]
+    figures_of_row = f"{row['parameters'] / 1e6:.2f}M parameters, validation {row['valid']:.1f}, test {row['test']:.1f}"
+    return f"{label}: {figures_of_row}" + (f" (paper, at its size: {paper})" if paper else "")
+
+
+if __name__ == "__main__":
+    main()
