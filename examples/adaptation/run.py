@@ -156,11 +156,16 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
     for domain in others:
         tuned = work / "data" / f"{slug(domain)}-finetune"
         union = ["--vocabulary", work / "data" / slug(domain) / "dict.txt", "--train", texts[domain]["train"]]
-        binarise(tuned, texts[domain], union)
+        binarise(tuned, texts[domain], union, texts[first]["valid"])
+        logs = []
         for model, checkpoint in checkpoints.items():
-            options = [*MODELS[model], "--finetune-from-model", checkpoint, "--lr", "0.001"]
-            again = train(args, tuned, work / f"{model}-{slug(domain)}", options, model, args.finetune_updates)
+            options = [*MODELS[model], "--finetune-from-model", checkpoint, "--lr", "0.001", "--valid-subset", "valid,valid1"]
+            again = train(args, tuned, work / f"{slug(domain)}-{model}", options, model, args.finetune_updates)
+            logs.append(again.parent / "train.log")
             results.setdefault(f"{model}, finetuned", {})[domain] = score(work / "scores", tuned, again, model, "none")
+        picture = work / f"finetuning-{slug(domain)}.png"
+        if not picture.exists():
+            in_process("curves", *logs, "--names", f"valid={domain}", f"valid1={first}", "--out", picture)
     (work / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     return table(results, list(texts))
 
@@ -169,9 +174,10 @@ def slug(domain: str) -> str:
     return domain.replace(" ", "-")
 
 
-def binarise(dest: Path, texts: Dict[str, Path], options: List) -> Path:
+def binarise(dest: Path, texts: Dict[str, Path], options: List, *more_valid: Path) -> Path:
     if not (dest / "binarised.json").exists():
-        run(ROOT / "scripts" / "preprocess.sh", *options, "--valid", texts["valid"], "--test", texts["test"], "--dest", dest)
+        valid = [part for path in (texts["valid"], *more_valid) for part in ("--valid", path)]
+        run(ROOT / "scripts" / "preprocess.sh", *options, *valid, "--test", texts["test"], "--dest", dest)
     return dest
 
 
@@ -180,7 +186,7 @@ def train(args, data: Path, save: Path, options: List[str], model: str, updates:
     updates = updates or (args.updates if model == "GroC" else args.updates * 3 // 2)
     if not (save / "done").exists():
         precision = ["--encode-in-bf16"] * (args.in_bf16 and model == "GroC")
-        length = ["--max-update", updates, "--total-num-update", updates, "--validate-interval-updates", max(1, updates // 4)]
+        length = ["--max-update", updates, "--total-num-update", updates, "--validate-interval-updates", max(1, updates // 6)]
         save.mkdir(parents=True, exist_ok=True)
         where = ["--save-dir", save, "--log-file", save / "train.log"]
         run("fairseq-train", data, *PLUGIN, *TRAINING, *options, *precision, *length, *where)

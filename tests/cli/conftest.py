@@ -7,6 +7,7 @@ import pytest
 from cli_helpers import WORDS, Commands, tokens_of, write
 
 import fairseq_groc  # noqa: F401  (fairseq's checkpoints load safely from here on)
+from fairseq_groc.__main__ import main
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +39,16 @@ def models(tmp_path_factory, corpus, commands):
         (save / "train.log").write_text(commands.train(corpus / "data", save, *options))
         found[head] = save / "checkpoint_best.pt"
     return found
+
+
+@pytest.fixture
+def ours(capsys):
+    """Return a function that runs a command of ours in this process and returns what it printed."""
+
+    def run(*arguments, code=0):
+        capsys.readouterr()
+        assert main([str(part) for part in arguments]) == code
+        printed = capsys.readouterr()
+        return printed.out if code == 0 else printed.err
+
+    return run

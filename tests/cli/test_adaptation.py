@@ -12,7 +12,6 @@ from cli_helpers import PLUGIN, evaluated, perplexity, tokens_of
 from fairseq_cli import eval_lm
 from filelock import FileLock
 
-from fairseq_groc.__main__ import main
 from fairseq_groc.cli.score import load
 from fairseq_groc.data.fingerprint import load_dictionary, trained_words
 from fairseq_groc.errors import GrocError
@@ -21,19 +20,6 @@ from fairseq_groc.modules.adapters.adapter import View
 ADAPTERS = ["--uniform-weight", "0.05", "--unigram-weight", "0.1", "--local-weight", "0.2", "--unbounded-weight", "0.1"]
 TUNED = "adapters as tuned on 'test1'"
 ADAPTERS += ["--cache-theta", "2", "--cache-size", "30", "--cache-neighbors", "9"]
-
-
-@pytest.fixture
-def ours(capsys):
-    """Return a function that runs a command of ours in this process and returns what it printed."""
-
-    def run(*arguments, code=0):
-        capsys.readouterr()
-        assert main([str(part) for part in arguments]) == code
-        printed = capsys.readouterr()
-        return printed.out if code == 0 else printed.err
-
-    return run
 
 
 @pytest.fixture

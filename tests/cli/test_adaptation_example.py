@@ -31,5 +31,8 @@ def test_the_example_makes_its_table_and_skips_what_is_done(commands, tmp_path):
     results = json.loads((tmp_path / "work" / "domains" / "results.json").read_text())
     assert all(math.isfinite(ppl) for found in results.values() for ppl in found.values())
     assert len(results["GroC"]) == 2 and len(results["GroC, finetuned"]) == 1
+    curves = json.loads((tmp_path / "work" / "domains" / "finetuning-far.json").read_text())["curves"]
+    drawn = {(row["run"], row["subset"]) for row in curves}
+    assert drawn >= {("far-tied", "far"), ("far-tied", "in-domain"), ("far-GroC", "far"), ("far-GroC", "in-domain")}
     again = commands.ok(*command)
     assert "fairseq-train" not in again and "fairseq_groc" not in again and again.splitlines()[-6:] == table[:6]

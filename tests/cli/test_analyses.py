@@ -6,21 +6,6 @@ import math
 import pytest
 from cli_helpers import tokens_of
 
-from fairseq_groc.__main__ import main
-
-
-@pytest.fixture
-def ours(capsys):
-    """Return a function that runs a command of ours in this process and returns what it printed."""
-
-    def run(*arguments, code=0):
-        capsys.readouterr()
-        assert main([str(part) for part in arguments]) == code
-        printed = capsys.readouterr()
-        return printed.out if code == 0 else printed.err
-
-    return run
-
 
 def perplexity(ours, tmp_path, data, model, split):
     ours("evaluate", "--path", model, "--data", data, "--split", split, "--out", tmp_path / "r.json", "--no-tuned-adapters")
