@@ -19,6 +19,7 @@ from typing import List, Tuple
 from common import fairseq_train, keep_memory, machine, parameters
 
 from fairseq_groc.cli.programs import PLUGIN
+from fairseq_groc.cli.results import pyplot
 
 OPTIONS = (
     "--arch groc_lstm_lm_small --batch-size 20 --tokens-per-sample 35 --batch-size-valid 20 --optimizer adam "
@@ -107,12 +108,8 @@ def at_seconds(curve, seconds: float) -> float:
 
 def draw(runs, title: str, path: Path) -> None:
     """Save the curves against updates and against seconds."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, panels = pyplot.subplots(1, 2, figsize=(10, 4), sharey=True)
+    plot = pyplot()
+    figure, panels = plot.subplots(1, 2, figsize=(10, 4), sharey=True)
     for axis, column, label in zip(panels, (0, 1), ("updates", "seconds of training")):
         for run in runs:
             points = [(point[column], point[2]) for point in run["curve"]]
@@ -121,7 +118,7 @@ def draw(runs, title: str, path: Path) -> None:
         axis.yaxis.set_minor_formatter("{x:,.0f}")
         axis.yaxis.set_major_formatter("{x:,.0f}")
     panels[0].set(ylabel="validation perplexity")
-    panels[0].legend()
+    panels[0].legend(fontsize=7, framealpha=0.5)
     figure.suptitle(title)
     figure.tight_layout()
     figure.savefig(path, dpi=120)

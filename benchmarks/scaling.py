@@ -25,6 +25,7 @@ from common import keep_memory, machine
 from torch import nn
 from vocabularies import vocabulary_of
 
+from fairseq_groc.cli.results import pyplot
 from fairseq_groc.modules.build import build_embedding, build_head, needs_spellings
 from fairseq_groc.modules.compositional import DEFAULT_CHUNK, SurfaceEncoder
 from fairseq_groc.modules.heads import HEADS
@@ -270,15 +271,8 @@ def table(saved: dict, args) -> str:
 
 def draw(saved: dict, args, path: Path) -> None:
     """Save time and memory against V."""
-    import logging
-
-    import matplotlib
-
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq leaves the root logger talkative
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, panels = pyplot.subplots(1, 2, figsize=(10, 4))
+    plot = pyplot()
+    figure, panels = plot.subplots(1, 2, figsize=(10, 4))
     for axis, key, label in zip(panels, ("ms", "peak_gib"), ("ms a training step", "peak memory, GiB")):
         for run in args.runs:
             values = [saved["runs"][key_of(args, run, size)][key] for size in args.sizes]

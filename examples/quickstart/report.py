@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import List
 
+from fairseq_groc.cli.results import pyplot
+
 NAMES = {"tied": "tied + uniform", "compositional_output": "GroC"}
 DOMAINS = ("in-domain", "new domain")
 
@@ -25,15 +27,8 @@ def table(rows: List[dict]) -> str:
 
 def draw(results: dict, path: Path) -> None:
     """Save the results as bars, and the training curves beside them."""
-    import logging
-
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq leaves the root logger talkative
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(1, 2, figsize=(10, 3.8), width_ratios=[3, 2])
+    plot = pyplot()
+    figure, axes = plot.subplots(1, 2, figsize=(10, 3.8), width_ratios=[3, 2])
     kinds = [(domain, kind) for domain in DOMAINS for kind in ("overall", "known", "new")]
     for i, row in enumerate(results["rows"]):
         values = [row[domain][kind] for domain, kind in kinds]
