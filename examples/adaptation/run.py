@@ -9,7 +9,6 @@ the package; what is done is skipped when it runs again.
 
 import argparse
 import json
-import math
 import os
 import sys
 from pathlib import Path
@@ -26,7 +25,8 @@ MODELS: Dict[str, List[str]] = {
     "tied": ["--output-head", "tied", "--lr", "0.003"],
     "GroC": ["--output-head", "compositional_output", "--lr", "0.004", "--sampled-update-fraction", "0.1"],
 }
-UNIFORM = {"tied": ["--uniform", "0.01", "0.03", "0.1", "0.2"], "GroC": ["--discounts", "3", "1", "0.3", "0.1"]}
+UNIFORM = (0.01, 0.03, 0.1, 0.2)  # weights, for tied
+DISCOUNTS = (3, 1, 0.3, 0.1)  # of new words, for GroC; a finetuned one knows the domain's
 CACHES = ("none", "unigram", "local", "unbounded")
 LAST_YEAR = 1985
 
@@ -46,12 +46,23 @@ def main() -> None:
     parser.add_argument("--in-bf16", action="store_true", help="GroC's products in bfloat16, on CPUs that have it")
     args = parser.parse_args()
     os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
+    check_workdir(args)
     tables = [experiment(args, "domains", domain_texts(args))]
     if args.temporal:
         tables.append(experiment(args, "temporal", temporal_texts(args)))
     for table in tables:
         print(table)
     (args.workdir / "tables.txt").write_text("\n\n".join(tables) + "\n")
+
+
+def check_workdir(args) -> None:
+    """Refuse a folder that was made with other settings: what is done is skipped."""
+    kept = {name: str(value) for name, value in sorted(vars(args).items()) if name not in ("workdir", "caches", "temporal")}
+    path = args.workdir / "settings.json"
+    if path.exists() and json.loads(path.read_text()) != kept:
+        sys.exit(f"{args.workdir} was made with other settings ({path}): give another --workdir")
+    args.workdir.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 # -- texts -------------------------------------------------------------------------------------------------------------
@@ -162,7 +173,7 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
             options = [*MODELS[model], "--finetune-from-model", checkpoint, "--lr", "0.001", "--valid-subset", "valid,valid1"]
             again = train(args, tuned, work / f"{slug(domain)}-{model}", options, model, args.finetune_updates)
             logs.append(again.parent / "train.log")
-            results.setdefault(f"{model}, finetuned", {})[domain] = score(work / "scores", tuned, again, model, "none")
+            results.setdefault(f"{model}, finetuned", {})[domain] = score(work / "scores", tuned, again, model, "none", [1])
         picture = work / f"finetuning-{slug(domain)}.png"
         if not picture.exists():
             in_process("curves", *logs, "--names", f"valid={domain}", f"valid1={first}", "--out", picture)
@@ -194,14 +205,15 @@ def train(args, data: Path, save: Path, options: List[str], model: str, updates:
     return save / "checkpoint_best.pt"
 
 
-def score(work: Path, data: Path, checkpoint: Path, model: str, cache: str) -> float:
+def score(work: Path, data: Path, checkpoint: Path, model: str, cache: str, discounts=DISCOUNTS) -> float:
     """Tune a cache on the validation text and return the perplexity of the test text with the best settings."""
     name = f"{checkpoint.parent.name}-{data.name}-{cache}"
     report, grid = work / f"{name}.json", work / f"{name}-grid.json"
     if not report.exists():
         work.mkdir(parents=True, exist_ok=True)
         common = ["--path", checkpoint, "--data", data, "--tokens-per-sample", 100]
-        fixed = ["--cache", cache, "--no-store", "--out", grid, *UNIFORM[model]]
+        fixed = ["--cache", cache, "--no-store", "--out", grid]
+        fixed += ["--uniform", *UNIFORM] if model == "tied" else ["--discounts", *discounts]
         sizes = ["--weights", *"0.03 0.1 0.2 0.3 0.5".split(), "--thetas", *"0 0.3 1 3 10".split(), "--sizes", "5000"]
         in_process("tune", *common, *fixed, *sizes, "--neighbors", 100, 1000)
         best = min(json.loads(grid.read_text())["grid"], key=lambda row: float(row["perplexity"]))
@@ -216,7 +228,7 @@ def table(results: Dict[str, Dict[str, float]], domains: List[str]) -> str:
     """Return a table in Markdown: perplexity of each model and adapter on each domain's test text."""
     lines = ["| | " + " | ".join(domains) + " |", "| --- |" + " --- |" * len(domains)]
     for row, found in results.items():
-        numbers = [f"{found[d]:,.1f}" if math.isfinite(found.get(d, math.nan)) else "" for d in domains]
+        numbers = [f"{found[d]:,.1f}" if d in found else "" for d in domains]
         lines.append(f"| {row} | " + " | ".join(numbers) + " |")
     return "\n".join(lines)
 

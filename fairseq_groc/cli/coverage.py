@@ -9,7 +9,7 @@ from typing import Any, Dict, List
 import torch
 
 from fairseq_groc.cli.evaluate import open_split
-from fairseq_groc.cli.results import pyplot, write_json
+from fairseq_groc.cli.results import check_out, pyplot, write_json
 from fairseq_groc.cli.tables import add_lexicon_arguments, make_tables
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.scoring import Place, score
@@ -30,6 +30,7 @@ def add_arguments(parser) -> None:
 
 
 def run(args) -> None:
+    check_out(args.out)
     if args.out:
         pyplot()
     rows = [measured(args, share) for share in sorted(args.shares)]
@@ -52,7 +53,7 @@ def measured(args, share: float) -> Dict[str, Any]:
         hub, dataset = open_split(Namespace(**{**vars(args), "data": folder}), any_lexicon=True)
         if hub.models[0].decoder.lexicon is None:
             raise OptionError(f"{args.path}: its words are not made of a lexicon's entries")
-        found = score(hub.models[0], dataset, Place(1, args.tokens_per_sample or hub.task.block_length()))
+        found = score(hub.models[0], dataset, Place(1, hub.task.block_length()))
     lprobs, words = torch.cat(found.adapted), int((~hub.models[0].decoder.words.impossible).sum())
     covered = {part: number / words for part, number in tables.coverage().items()}
     return {"share": share, **covered, "perplexity": perplexity(float(-lprobs.double().sum()), len(lprobs))}

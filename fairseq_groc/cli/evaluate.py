@@ -1,6 +1,5 @@
 """Score a binarised text and report honestly: counts, perplexity of known and new words, bits per character, as text and JSON."""
 
-import hashlib
 import logging
 import multiprocessing
 from dataclasses import asdict
@@ -9,9 +8,9 @@ from typing import Any, Dict, Optional
 
 import torch
 
-from fairseq_groc.cli.results import write_json
+from fairseq_groc.cli.results import check_out, write_json
 from fairseq_groc.cli.score import adapter_options, add_adapter_arguments, load
-from fairseq_groc.data.fingerprint import trained_words
+from fairseq_groc.data.fingerprint import digest, trained_words
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.report import add, lengths, perplexities, tally, text_table
 from fairseq_groc.evaluation.scoring import Place, score
@@ -27,6 +26,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--streams", type=int, default=1, help="contiguous streams, as fairseq's --batch-size")
     parser.add_argument("--tokens-per-sample", type=int, default=0, help="block length; 0: the checkpoint's")
     parser.add_argument("--workers", type=int, default=1, help="processes that share the streams")
+    add_break_mode(parser)
     parser.add_argument("--out", type=Path, help="JSON file to write")
     parser.add_argument(
         "--verify-normalization",
@@ -38,7 +38,12 @@ def add_arguments(parser) -> None:
     add_adapter_arguments(parser)
 
 
+def add_break_mode(parser) -> None:
+    parser.add_argument("--sample-break-mode", choices=("none", "eos"), default="none", help="eos: every line by itself")
+
+
 def run(args) -> None:
+    check_out(args.out)
     if args.streams < 1 or args.workers < 1 or args.streams % args.workers:
         raise OptionError(f"--streams {args.streams} must be a multiple of --workers {args.workers}, and both positive")
     if args.workers == 1:
@@ -62,7 +67,7 @@ def share(args, worker: int) -> Dict[str, Any]:
     torch.set_num_threads(max(1, torch.get_num_threads() // args.workers))
     hub, dataset = open_split(args)
     task, decoder = hub.task, hub.models[0].decoder
-    block = args.tokens_per_sample or task.block_length()
+    block = task.block_length()
     scores = score(hub.models[0], dataset, Place(args.streams, block, worker, args.workers), args.verify_normalization)
     targets, adapted, own = (torch.cat(part) for part in (scores.targets, scores.adapted, scores.own))
     sizes = lengths(task.dictionary.symbols)[targets].sum(0).tolist()
@@ -94,6 +99,10 @@ def open_split(args, **options):
         DataError: no such split.
     """
     hub = load(args.path, args.data, **adapter_options(args), **options)
+    cfg = hub.task.cfg  # the checkpoint's, where the commands of fairseq have their own
+    cfg.sample_break_mode = getattr(args, "sample_break_mode", "none")
+    cfg.tokens_per_sample = args.tokens_per_sample or cfg.tokens_per_sample
+    hub.task.check_room()
     if not Path(args.data, f"{args.split}.bin").is_file():
         raise DataError(f"{args.data}/{args.split}.bin not found: preprocess the text, or name another --split")
     hub.task.load_dataset(args.split)
@@ -155,16 +164,6 @@ def make_report(args, shares) -> Dict[str, Any]:
         "data": {"path": args.data, "sha256": digest(Path(args.data, f"{args.split}.bin"), Path(args.data, "dict.txt"))},
     }
     if args.verify_normalization:
-        report["largest_sum_error"] = max(s["error"] for s in shares)
+        report["largest_sum_error"] = float(torch.tensor([s["error"] for s in shares]).double().max())  # NaN stays
         report["verified_positions"] = sum(s["verified"] for s in shares)
     return report
-
-
-def digest(*paths: Path) -> str:
-    """Return the SHA-256 of files, one after the other."""
-    total = hashlib.sha256()
-    for path in paths:
-        with open(path, "rb") as file:
-            while piece := file.read(1 << 20):
-                total.update(piece)
-    return total.hexdigest()

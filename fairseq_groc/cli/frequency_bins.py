@@ -7,7 +7,7 @@ from typing import Dict, List
 import torch
 
 from fairseq_groc.cli.evaluate import open_split
-from fairseq_groc.cli.results import pyplot, write_json
+from fairseq_groc.cli.results import check_out, pyplot, write_json
 from fairseq_groc.data.stream_dataset import open_text
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.bins import EDGES, Bin, by_frequency, count_occurrences
@@ -30,6 +30,7 @@ def run(args) -> None:
     for pair in args.baselines:
         if "=" not in pair:
             raise OptionError(f"--baselines {pair}: expected NAME=CHECKPOINT")
+    check_out(args.out)
     if args.out:
         pyplot()
     targets, ours, counts = log_probabilities(args, args.path)
@@ -62,7 +63,7 @@ def log_probabilities(args, path: str):
     if not Path(args.data, "train.bin").is_file():
         raise DataError(f"{args.data}/train.bin not found: the training text says how frequent a word is")
     lines = open_text(str(Path(args.data, "train")), task.dictionary, task.cfg.dataset_impl, False)
-    found: TokenScores = score(hub.models[0], dataset, Place(1, args.tokens_per_sample or task.block_length()))
+    found: TokenScores = score(hub.models[0], dataset, Place(1, task.block_length()))
     return torch.cat(found.targets), torch.cat(found.adapted), count_occurrences(lines, len(task.dictionary))
 
 

@@ -6,9 +6,9 @@ from typing import Any, Dict, List
 import torch
 from torch import Tensor
 
-from fairseq_groc.cli.results import pyplot, write_json
+from fairseq_groc.cli.open_vocabulary import data_lexicon
+from fairseq_groc.cli.results import check_out, pyplot, write_json
 from fairseq_groc.cli.score import load
-from fairseq_groc.cli.tables import add_lexicon_arguments, open_chosen
 from fairseq_groc.errors import OptionError
 
 
@@ -18,20 +18,21 @@ def add_arguments(parser) -> None:
     parser.add_argument("--data", required=True, help="data folder with the vocabulary")
     parser.add_argument("--count", type=int, default=8, help="neighbours to show")
     parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
-    add_lexicon_arguments(parser)
+    parser.add_argument("--lexicon-path", help="to look new words up in (default: the one that the data's tables come from)")
 
 
 @torch.no_grad()
 def run(args) -> None:
     if args.count < 1:
         raise OptionError(f"--count {args.count}: expected a positive number")
+    check_out(args.out)
     if args.out:
         pyplot()
     decoder = load(args.path, args.data).models[0].decoder
     known = ~decoder.words.unpredictable()
     decoder.check_words(args.word)
     new = [word for word in args.word if word not in decoder.dictionary.indices]
-    numbers = decoder.add_words(args.word, open_chosen(args) if new and decoder.lexicon is not None else None)
+    numbers = decoder.add_words(args.word, data_lexicon(decoder, args.lexicon_path) if new else None)
     unknown = decoder.words.head.unknown()
     for word, number in zip(args.word, numbers):
         if unknown is not None and bool(unknown[number]):

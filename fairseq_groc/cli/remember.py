@@ -7,11 +7,13 @@ from pathlib import Path
 import torch
 from filelock import FileLock, Timeout
 
-from fairseq_groc.cli.evaluate import digest, open_split
-from fairseq_groc.errors import CacheError
+from fairseq_groc.cli.evaluate import open_split
+from fairseq_groc.data.fingerprint import digest
+from fairseq_groc.errors import CacheError, DataError
 from fairseq_groc.evaluation.scoring import Place, blocks
 from fairseq_groc.evaluation.stored import fingerprint
 from fairseq_groc.modules.adapters.store import REMEDY, EntryStore
+from fairseq_groc.modules.adapters.unbounded import as_stored
 
 logger = logging.getLogger(__name__)
 COMMIT = 10  # seconds between commits
@@ -41,18 +43,21 @@ def remember(args) -> None:
     hub, dataset = open_split(args)
     model, padding = hub.models[0], dataset.dictionary.pad()
     model.decoder.adapter = None
-    block = args.tokens_per_sample or hub.task.block_length()
+    block = hub.task.block_length()
     text = f"{fingerprint(model.decoder)} {digest(Path(args.data, f'{args.split}.bin'))} {block}"
     store = EntryStore(args.dest, width_of(model), text)
     done, committed = resume(args.dest, model, store), time.monotonic()
     for sample in blocks(model, dataset, Place(1, block), begin=done):
         h, _, _ = model.decoder.without_scores(model, sample["net_input"])
         real = sample["target"] != padding
-        store.append(h[real].half().cpu().numpy(), sample["target"][real].cpu().numpy())
+        store.append(as_stored(h[real]).cpu().numpy(), sample["target"][real].cpu().numpy())
         if time.monotonic() - committed > COMMIT:
             committed = time.monotonic()
             logger.info(f"{commit(args.dest, model, store):,} of {dataset.num_tokens_total:,} words stored")
-    print(f"{args.dest}: {commit(args.dest, model, store):,} words stored")
+    count = commit(args.dest, model, store)
+    if count != dataset.num_tokens_total:
+        raise DataError(f"{count:,} words were stored of a text of {dataset.num_tokens_total:,}: this is a bug, report it")
+    print(f"{args.dest}: {count:,} words stored")
 
 
 def width_of(model) -> int:
@@ -81,8 +86,8 @@ def resume(folder: Path, model, store: EntryStore) -> int:
         return 0
     try:
         saved = torch.load(state, weights_only=True)
-    except FileNotFoundError:
-        raise CacheError(f"{state}, the model's state after the last word stored, is missing. {REMEDY}") from None
+    except Exception:  # whatever torch.load makes of a file that is missing or cut
+        raise CacheError(f"{state}, the model's state after the last word stored, is missing or damaged. {REMEDY}") from None
     if hasattr(model.decoder, "carried"):
         parameter = next(model.parameters())
         model.decoder.carried[False].load_state_dict(saved["carried"], parameter.device, parameter.dtype)

@@ -4,8 +4,19 @@ import json
 import logging
 import math
 from pathlib import Path
+from typing import Optional
 
 from fairseq_groc.errors import OptionError
+
+
+def check_out(path: Optional[Path]) -> None:
+    """Refuse, before the work, a name that numbers cannot be written to.
+
+    Raises:
+        OptionError: no .json, or a folder that is not there.
+    """
+    if path is not None and (path.suffix != ".json" or not path.parent.is_dir()):
+        raise OptionError(f"--out {path}: expected a name that ends in .json, in a folder that exists")
 
 
 def write_json(path: Path, value) -> None:

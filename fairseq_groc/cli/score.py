@@ -34,6 +34,8 @@ def add_arguments(parser) -> None:
 def run(args) -> None:
     if args.field is not None and args.field < 1:
         raise OptionError(f"--field {args.field}: fields count from 1")
+    if args.tokens_per_sample < 1:
+        raise OptionError(f"--tokens-per-sample {args.tokens_per_sample}: expected a positive number")
     open_vocabulary.check(args)
     lines: Iterable[str] = _lines(args)
     if not args.open_vocabulary:

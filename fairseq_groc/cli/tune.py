@@ -4,9 +4,9 @@ import math
 from dataclasses import asdict
 from pathlib import Path
 
-from fairseq_groc.cli.evaluate import open_split
-from fairseq_groc.cli.results import pyplot, write_json
-from fairseq_groc.errors import OptionError
+from fairseq_groc.cli.evaluate import add_break_mode, open_split
+from fairseq_groc.cli.results import check_out, pyplot, write_json
+from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.scoring import Place
 from fairseq_groc.evaluation.stored import store_tuned
 from fairseq_groc.evaluation.tuning import Grid, best, heat_map, read, search
@@ -28,19 +28,25 @@ def add_arguments(parser) -> None:
     parser.add_argument("--discounts", type=float, nargs="+", default=Grid.discounts, help="factors on new words")
     parser.add_argument("--streams", type=int, default=1, help="contiguous streams")
     parser.add_argument("--tokens-per-sample", type=int, default=0, help="block length; 0: the checkpoint's")
+    add_break_mode(parser)
     parser.add_argument("--out", type=Path, help="JSON file for the whole grid; a heat map is drawn beside it")
     parser.add_argument("--no-store", action="store_true", help="do not make the best the default for this model and data")
     parser.add_argument("--cache-text", help="folder of a text that the unbounded cache sees, too")
 
 
 def run(args) -> None:
+    check_out(args.out)
+    if args.streams < 1:
+        raise OptionError(f"--streams {args.streams}: expected a positive number")
+    if args.cache_text and args.cache != "unbounded":
+        raise OptionError("--cache-text does nothing without --cache unbounded: give both, or leave it out")
     grid = Grid(args.cache, args.weights, args.thetas, args.sizes, args.neighbors, args.uniform, args.discounts)
     check(grid)
     if args.out:
         pyplot()  # before the work, not after it
     hub, dataset = open_split(args)
     model, task = hub.models[0], hub.task
-    place = Place(args.streams, args.tokens_per_sample or task.block_length())
+    place = Place(args.streams, task.block_length())
     discount = next((factor for factor in args.discounts if factor != 1), 1.0)  # it needs to know which words are new
     adapter = task.adapter_for(model.decoder, AdapterSettings(new_word_discount=discount), args.cache_text)
     found = read(model, dataset, place, adapter, grid)
@@ -50,6 +56,8 @@ def run(args) -> None:
     settings, ppl = best(tried)
     if ppl == math.inf:
         raise OptionError("with every setting a token is impossible: give --uniform some weights above 0")
+    if math.isnan(ppl):
+        raise DataError("the perplexity is no number: the checkpoint is broken")
     print(f"best: {ppl:,.2f}  {describe(settings)}")
     if args.out:
         rows = [{"perplexity": p, **asdict(s)} for s, p in tried]
@@ -74,7 +82,7 @@ def check(grid: Grid) -> None:
         raise OptionError(f"--weights {' '.join(map(str, grid.weights))}: expected numbers above 0 and below 1")
     if not all(0 <= value < 1 for value in grid.uniform):
         raise OptionError(f"--uniform {' '.join(map(str, grid.uniform))}: expected numbers from 0 to below 1")
-    if not all(value > 0 for value in [*grid.discounts, *grid.sizes, *grid.neighbors]):
+    if not all(0 < value < math.inf for value in [*grid.discounts, *grid.sizes, *grid.neighbors]):
         raise OptionError("--discounts, --sizes and --neighbors are above 0")
 
 

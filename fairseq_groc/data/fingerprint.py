@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any, Dict, Optional, Sequence
@@ -76,3 +77,13 @@ def _note(folder: Path) -> Dict[str, Any]:
         return dict(json.loads(path.read_text()))
     except (ValueError, TypeError):
         raise DataError(f"{path} is not readable. Binarise the text again: scripts/preprocess.sh.") from None
+
+
+def digest(*paths: Path) -> str:
+    """Return the SHA-256 of files, one after the other."""
+    total = hashlib.sha256()
+    for path in paths:
+        with open(path, "rb") as file:
+            while piece := file.read(1 << 20):
+                total.update(piece)
+    return total.hexdigest()

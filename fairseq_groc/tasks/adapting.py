@@ -7,7 +7,7 @@ from typing import Optional
 import torch
 from fairseq import utils
 
-from fairseq_groc.data.fingerprint import trained_words
+from fairseq_groc.data.fingerprint import digest, trained_words
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.stored import open_remembered
@@ -46,6 +46,21 @@ def new_words(cfg, dictionary, settings: AdapterSettings) -> torch.Tensor:
     real = torch.tensor(predictable_words(dictionary.symbols))
     real[: dictionary.nspecial] = False
     return torch.zeros_like(real) if known is None else real & ~torch.from_numpy(known)
+
+
+def check_remembered(cfg, decoder, dataset: StreamDataset) -> None:
+    """Refuse to score a text that the unbounded cache remembers beforehand: it would know the answers.
+
+    Raises:
+        DataError: the remembered text is this one.
+    """
+    if decoder.adapter is None or decoder.adapter.text is None:
+        return
+    remembered = decoder.adapter.text.store.fingerprint.split(" ")[1]
+    for folder in utils.split_paths(cfg.data):
+        path = Path(folder, f"{dataset.name}.bin")
+        if path.is_file() and digest(path) == remembered:
+            raise DataError(f"{path} is the text that --cache-text remembers: a cache must not know what it is to predict")
 
 
 def report_impossible(decoder, dataset: StreamDataset) -> None:

@@ -50,7 +50,7 @@ def check_use(cfg) -> None:
     for name, weight in {**needs, "cache_text": "unbounded_weight"}.items():
         if getattr(cfg, name) != getattr(AdapterConfig, name) and getattr(cfg, weight) == 0:
             raise OptionError(f"{flag(name)} does nothing without {flag(weight)}: give both, or leave it out")
-    if not cfg.new_word_discount > 0:
+    if not 0 < cfg.new_word_discount < math.inf:
         raise OptionError(f"--new-word-discount {cfg.new_word_discount}: expected a number above 0")
     if not math.isfinite(cfg.cache_theta):
         raise OptionError(f"--cache-theta {cfg.cache_theta}: expected a number")

@@ -20,7 +20,7 @@ from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
 from fairseq_groc.models.word_decoder import attach_head
 from fairseq_groc.modules.adapters import Adapter, AdapterSettings
 from fairseq_groc.options import head_settings
-from fairseq_groc.tasks.adapting import make_adapter, report_impossible
+from fairseq_groc.tasks.adapting import check_remembered, make_adapter, report_impossible
 from fairseq_groc.tasks.building import configure, lexicon_vocabulary
 from fairseq_groc.tasks.checks import check_machine, check_training, check_updates, check_use
 from fairseq_groc.tasks.config import DEFAULT_BLOCK, WordnetLexiconConfig
@@ -111,6 +111,8 @@ class WordnetLexiconTask(FairseqTask):
                 if not (given.active() or self.cfg.no_tuned_adapters or self._trains):
                     chosen, text = tuned_adapters(folder, decoder) or (given, None)
                 decoder.adapter = self.adapter_for(decoder, chosen, text) if chosen.active() else None
+            if dataset is not None:
+                check_remembered(self.cfg, decoder, dataset)
             if dataset is not None and not (decoder.adapter and decoder.adapter.settings.uniform_weight):
                 report_impossible(decoder, dataset)
 
@@ -183,7 +185,7 @@ class WordnetLexiconTask(FairseqTask):
 
     def _iterate(self, dataset, streams, num_shards, shard_id, num_workers, epoch, data_buffer_size, seed, training):
         dataset.carries_state = all(hasattr(decoder, "carried") for decoder in self._decoders)
-        self._check_room()
+        self.check_room()
         plans = dataset.plan(
             epoch,
             streams or 1,
@@ -214,7 +216,8 @@ class WordnetLexiconTask(FairseqTask):
             return self.cfg.tokens_per_sample
         return self.state.state_dict.get("groc", {}).get("tokens_per_sample", DEFAULT_BLOCK)
 
-    def _check_room(self) -> None:
+    def check_room(self) -> None:
+        """Refuse blocks that are longer than the model's positions."""
         room = min((decoder.max_positions() for decoder in self._decoders), default=self.block_length())
         if self.block_length() > room:
             raise OptionError(f"--tokens-per-sample {self.block_length()}: the model has room for {int(room)}")

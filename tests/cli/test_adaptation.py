@@ -228,14 +228,45 @@ def test_a_remembered_text_is_seen_and_a_foreign_one_refused(ours, scored, corpu
         scored(data, models["lookup"], *options, "--cache-text", store)
     words = (store / "words.u32").read_bytes()
     (store / "words.u32").write_bytes(b"\xff" * len(words))
-    with pytest.raises(GrocError, match="it is damaged"):
+    with pytest.raises(GrocError, match="they are damaged"):
         scored(data, model, *options, "--cache-text", store)
     (store / "words.u32").write_bytes(words)
+    with pytest.raises(GrocError, match="train.bin is the text that --cache-text remembers"):
+        scored(data, model, "--gen-subset", "train", *options[2:], "--cache-text", store)
     with pytest.raises(GrocError, match="--cache-text does nothing without --unbounded-weight"):
         scored(data, model, "--cache-text", store)
     (store / "keys.f16").write_bytes(b"")
     with pytest.raises(GrocError, match="is shorter than the"):
         scored(data, model, *options, "--cache-text", store)
+
+
+def test_lines_that_were_trained_on_by_themselves_are_a_running_text_to_caches(commands, ours, corpus, tmp_path):
+    """As fairseq-eval-lm has it: how a text is read is the command's to say, not the checkpoint's."""
+    options = ["--output-head", "tied", "--max-update", "2", "--sample-break-mode", "eos", "--ignore-unused-valid-subsets"]
+    commands.train(corpus / "data", tmp_path / "save", *options)
+    model, data = tmp_path / "save" / "checkpoint_last.pt", corpus / "data"
+    stored = ours("remember", tmp_path / "m", "--path", model, "--data", data)
+    assert f"{tokens_of(corpus / 'train.txt'):,} words stored" in stored
+    options = ["--split", "valid", "--unigram-weight", "0.2"]
+    running = evaluate(ours, data, model, tmp_path / "r.json", *options)["all"]["perplexity"]
+    by_line = evaluate(ours, data, model, tmp_path / "r.json", *options, "--sample-break-mode", "eos")["all"]["perplexity"]
+    assert by_line != pytest.approx(running, rel=1e-3)
+    printed_by_fairseq = commands.eval_lm(data, model, "--gen-subset", "valid", "--unigram-weight", "0.2")
+    assert evaluated(printed_by_fairseq)[1] == printed(running)
+
+
+def test_numbers_out_of_range_and_names_that_cannot_be_written_are_refused_at_once(ours, corpus, models, tmp_path):
+    common = ["--path", models["tied"], "--data", corpus / "union"]
+    assert "--streams 0: expected a positive number" in ours("tune", *common, "--streams", "0", code=1)
+    assert "--tokens-per-sample -1: expected" in ours("evaluate", *common, "--tokens-per-sample", "-1", code=1)
+    assert "--out nowhere/x.json: expected a name" in ours("evaluate", *common, "--out", "nowhere/x.json", code=1)
+    assert "--out grid.png: expected a name" in ours("tune", *common, "--out", "grid.png", code=1)
+    assert "--cache-text does nothing" in ours("tune", *common, "--cache-text", tmp_path, code=1)
+    for tokens in ("0", "-1"):
+        score = ["score", corpus / "other.txt", *common, "--tokens-per-sample", tokens]
+        assert f"--tokens-per-sample {tokens}: expected a positive number" in ours(*score, "--open-vocabulary", code=1)
+    with pytest.raises(GrocError, match="--new-word-discount inf: expected"):
+        load(str(models["tied"]), str(corpus / "union"), new_word_discount=math.inf)
 
 
 def test_remembering_goes_on_where_it_was_killed(ours, corpus, models, tmp_path, monkeypatch):
@@ -260,7 +291,7 @@ def test_remembering_goes_on_where_it_was_killed(ours, corpus, models, tmp_path,
     monkeypatch.setattr(remember, "commit", whole)
     state = tmp_path / "killed" / "50.state.pt"
     state.rename(tmp_path / "state.pt")
-    assert f"{state}, the model's state after the last word stored, is missing" in ours(
+    assert f"{state}, the model's state after the last word stored, is missing or damaged" in ours(
         command[0], tmp_path / "killed", *command[1:], code=1
     )
     (tmp_path / "state.pt").rename(state)

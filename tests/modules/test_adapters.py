@@ -130,6 +130,12 @@ def test_it_sums_to_one_also_with_extreme_states(name, scale, text):
     assert not bool(whole.isnan().any()) and not bool(at.isnan().any())
 
 
+def test_huge_states_are_kept_as_half_precision_can(text):
+    h, tokens, lprobs, _ = text
+    view = Memory(adapter_of(SETTINGS["unbounded"])).see(h * 1e6, tokens, PAD)
+    assert not torch.equal(view.adapt(lprobs.clone())[0, 1:], lprobs[0, 1:])
+
+
 def test_tiny_masses_keep_their_digits(text):
     """Far below what float32 has numbers for, in both ways; the model alone gives every word probability 0."""
     h, tokens, lprobs, targets = text

@@ -77,7 +77,10 @@ for i in range(1000):
     "spoil, message",
     [
         (lambda s: (s.folder / "header.json").write_text("{"), "header.json is not readable"),
-        (lambda s: (s.folder / "header.json").write_text('{"format": 99, "stored": 1}'), "of format 99, expected 1"),
+        (lambda s: (s.folder / "header.json").write_text('{"format": 99, "stored": 1}'), "of format 99, expected 2"),
+        (lambda s: (s.folder / "header.json").write_text('{"format": 2, "stored": 1}'), "header.json is not readable"),
+        (lambda s: (s.folder / "keys.f16").write_bytes(b"\xff" * 2400), "its files are not what was stored, they are damaged"),
+        (lambda s: (s.folder / "words.u32").write_bytes(bytes(800)), "its files are not what was stored, they are damaged"),
         (lambda s: (s.folder / "words.u32").write_bytes(b"1234"), "words.u32 is shorter than the 200 entries stored"),
         (lambda s: (s.folder / "keys.f16").unlink(), "keys.f16 is shorter than the 200 entries stored"),
     ],

@@ -38,10 +38,11 @@ class Seen(NamedTuple):
         """Return the log of the mass on one word a position, (T), -inf if it is not remembered, and where anything is, (T)."""
         weights, words = torch.softmax(self.scores, dim=1), self.words
         present = ~weights[:, 0].isnan()  # a row of -inf alone becomes NaN: no pass over the scores is needed
+        scores = self.scores
         if words.dim() == 1:  # few of the entries are any target: only these are compared with each
             some = _any_of(words, targets)
-            weights, words = weights[:, some], words[some]
-        position, entry = ((words == targets.unsqueeze(1)) & present.unsqueeze(1)).nonzero(as_tuple=True)
+            weights, words, scores = weights[:, some], words[some], scores[:, some]
+        position, entry = ((words == targets.unsqueeze(1)) & (scores > -math.inf)).nonzero(as_tuple=True)
         logs = weights.new_zeros(len(targets)).index_add_(0, position, weights[position, entry]).log_()
         for t in position[logs[position] < math.log(TINY)].unique().tolist():
             logs[t] = self._exact_at(t, targets[t])

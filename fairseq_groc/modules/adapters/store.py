@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Optional, Tuple
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from fairseq_groc.errors import CacheError
 
-FORMAT = 1  # raise whenever the files or the meaning of the fingerprint change
+FORMAT = 2  # raise whenever the files or the meaning of the fingerprint change
 HEADER, KEYS, WORDS = "header.json", "keys.f16", "words.u32"
 # half precision: a key's digits beyond it change no neighbours that matter; uint32: 4 * 10**9 words
 
@@ -76,6 +77,9 @@ class EntryStore(Entries):
                 raise CacheError(f"{path} is shorter than the {self.stored:,} entries stored. {REMEDY}")
             if not reading:
                 os.truncate(path, size)  # what was written after the last commit
+        self._sums = {name: self._checksum(name, width) for name, width in ((KEYS, 2 * dim), (WORDS, 4))}
+        if self.stored and self._sums != self._header["checksums"]:
+            raise CacheError(f"{self.folder}: its files are not what was stored, they are damaged. {REMEDY}")
         self._maps: Tuple[int, np.ndarray, np.ndarray] = (0, np.empty((0, dim), np.float16), np.empty(0, np.uint32))
         if not self.stored and not reading:
             self.commit()
@@ -84,17 +88,28 @@ class EntryStore(Entries):
         path = self.folder / HEADER
         if not path.exists():
             return 0
-        header = read_header(self.folder)
+        header = self._header = read_header(self.folder)
         for name, ours in (("dim", self.dim), ("fingerprint", self.fingerprint)):
             if header.get(name) != ours:
                 raise CacheError(f"{self.folder}: its {name} is {header.get(name)}, not {ours}. {REMEDY}")
         return int(header["stored"])
 
+    def _checksum(self, name: str, width: int) -> int:
+        """Return the checksum of what is stored in a file of so many bytes an entry."""
+        total, left = 0, self.stored * width
+        if left:
+            with open(self.folder / name, "rb") as file:
+                while left > 0 and (piece := file.read(min(left, 1 << 24))):
+                    total, left = zlib.crc32(piece, total), left - len(piece)
+        return total
+
     def append(self, keys: np.ndarray, words: np.ndarray) -> None:
         """Append entries: keys (n, d) and words (n)."""
         for name, values in ((KEYS, keys.astype(np.float16)), (WORDS, words.astype(np.uint32))):
+            raw = values.tobytes()
+            self._sums[name] = zlib.crc32(raw, self._sums[name])
             with open(self.folder / name, "ab") as file:  # opened each time: many streams have many stores
-                file.write(values.tobytes())
+                file.write(raw)
         self.count += len(words)
 
     def entries(self) -> Tuple[np.ndarray, np.ndarray]:
@@ -110,7 +125,8 @@ class EntryStore(Entries):
             with open(self.folder / name, "rb+") as file:
                 os.fsync(file.fileno())
         self.stored = self.count
-        header = {"format": FORMAT, "dim": self.dim, "fingerprint": self.fingerprint, "stored": self.stored}
+        about = {"format": FORMAT, "dim": self.dim, "fingerprint": self.fingerprint}
+        header = {**about, "stored": self.stored, "checksums": self._sums}
         scratch = self.folder / f".{HEADER}"
         scratch.write_text(json.dumps(header) + "\n")
         os.replace(scratch, self.folder / HEADER)
@@ -132,8 +148,11 @@ def read_header(folder: Path) -> dict:
         raise CacheError(f"{folder} holds no remembered text. {REMEDY}") from None
     except ValueError:
         header = None
-    if not isinstance(header, dict) or not isinstance(header.get("stored"), int):
+    if not isinstance(header, dict):
         raise CacheError(f"{folder}/{HEADER} is not readable. {REMEDY}")
     if header.get("format") != FORMAT:
         raise CacheError(f"{folder}: remembered text of format {header.get('format')}, expected {FORMAT}. {REMEDY}")
+    kinds = {"dim": int, "fingerprint": str, "stored": int, "checksums": dict}
+    if not all(isinstance(header.get(name), kind) for name, kind in kinds.items()) or header["stored"] < 0:
+        raise CacheError(f"{folder}/{HEADER} is not readable. {REMEDY}")
     return header

@@ -37,7 +37,7 @@ class UnboundedCache(Cache):
     def see(self, queries: Tensor, keys: Tensor, words: Tensor) -> List:
         if not self._streams:
             self._streams = [Search(Entries(keys.size(2))) for _ in keys]
-        keys = keys.half()
+        keys = as_stored(keys)
         views = []
         for stream, query, key, word in zip(self._streams, queries, keys, words):
             views.append((stream, stream.store.count, query, key.float(), word))
@@ -66,6 +66,12 @@ class UnboundedCache(Cache):
     def reorder(self, order: Tensor) -> None:
         stores = [self._streams[i].store for i in order.tolist()]
         self._streams = [Search(_copy(store, Entries(store.dim))) for store in stores]  # hypotheses are short
+
+
+def as_stored(keys: Tensor) -> Tensor:
+    """Return keys as they are kept, in half precision; what is beyond its range becomes its largest number."""
+    largest = torch.finfo(torch.half).max
+    return keys.clamp(-largest, largest).half()
 
 
 def _copy(source: Entries, target: Entries) -> Entries:
