@@ -83,7 +83,7 @@ def draw(compared: Dict[str, List[Bin]], path: Path) -> None:
     """Save median and mean differences as bars, as GroC's Figure 3."""
     plot = pyplot()
     first = next(iter(compared.values()))
-    figure, panels = plot.subplots(1, 2, figsize=(10, 3.8), sharex=True)
+    figure, panels = plot.subplots(1, 2, figsize=(10, 3.8))
     width = 0.8 / len(compared)
     for panel, key in zip(panels, ("median", "mean")):
         for number, (name, bins) in enumerate(compared.items()):
@@ -91,7 +91,8 @@ def draw(compared: Dict[str, List[Bin]], path: Path) -> None:
         panel.axhline(0, color="black", linewidth=0.8)
         panel.set(title=f"{key} over tokens", ylabel="nats by which the model is better")
     ticks = [f"{b.label()}\n({b.words:,} words)" for b in first]
-    panels[0].set_xticks([i + 0.4 - width / 2 for i in range(len(first))], ticks, fontsize=8)
+    for panel in panels:
+        panel.set_xticks([i + 0.4 - width / 2 for i in range(len(first))], ticks, fontsize=8)
     panels[0].legend(fontsize=8)
     figure.supxlabel("occurrences in the training text", fontsize=9)
     figure.tight_layout()
