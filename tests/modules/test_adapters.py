@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from fairseq_groc.modules.adapters import Adapter, AdapterSettings, Memory
+from fairseq_groc.modules.adapters import search as search_module
+from fairseq_groc.modules.adapters.search import Search
 
 PAD, EOS, V, D = 1, 2, 40, 8
 REAL = torch.arange(V) >= 4
@@ -128,6 +130,20 @@ def test_it_sums_to_one_also_with_extreme_states(name, scale, text):
     whole, at = adapted(SETTINGS[name], (h * scale, *rest), 7)
     assert (whole.double().exp().sum(-1) - 1).abs().max() <= 1e-6
     assert not bool(whole.isnan().any()) and not bool(at.isnan().any())
+
+
+@pytest.mark.parametrize("block", [1, 3, 7])
+def test_block_length_changes_nothing_where_the_index_of_faiss_searches(text, block, monkeypatch):
+    pytest.importorskip("faiss")
+    monkeypatch.setattr(search_module, "EXACT", 10)
+    look_up, asked = Search._look_up, []
+    monkeypatch.setattr(Search, "_look_up", lambda search, *rest: asked.append(rest[-1]) or look_up(search, *rest))
+    settings = AdapterSettings(unbounded_weight=0.3, cache_neighbors=3)
+    whole = adapted(settings, text, 40)[0]
+    torch.testing.assert_close(adapted(settings, text, block)[0], whole, rtol=1e-6, atol=2e-6)
+    reference = torch.stack([torch.stack([naive(settings, text, b, t) for t in range(40)]) for b in range(3)])
+    same = ((whole.double().exp() - reference).abs().amax(-1) < 1e-5)[real(text)].double().mean()
+    assert same > 0.9 and {10, 20, 30} <= set(asked)
 
 
 def test_huge_states_are_kept_as_half_precision_can(text):

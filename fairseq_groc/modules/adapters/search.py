@@ -28,14 +28,19 @@ class Search:
 
     Args:
         store: the entries
-        exact: up to so many entries all are compared; beyond, an approximate index of faiss holds them in multiples of as many
+        exact: up to so many entries all are compared; beyond, an approximate index of faiss holds them in multiples of as many;
+            None: ``EXACT``
     """
 
-    def __init__(self, store: Entries, exact: int = EXACT):
-        self.store, self.exact = store, exact
+    def __init__(self, store: Entries, exact: Optional[int] = None):
+        self.store, self.exact = store, EXACT if exact is None else exact
         self._index: Optional[Any] = None
 
-    def nearest(self, queries: Tensor, neighbors: int, count: int) -> Tuple[Tensor, Tensor]:
+    def covered(self, count: int) -> int:
+        """Return how many of the first *count* entries are the index's; the others are compared."""
+        return count // self.exact * self.exact if count > self.exact else 0
+
+    def nearest(self, queries: Tensor, neighbors: int, count: int, indexed: Optional[int] = None) -> Tuple[Tensor, Tensor]:
         """Return the squared distances of the nearest of the first *count* entries and which they are, (Q, K) each.
 
         Entries that are missing are -1, infinitely far.
@@ -43,8 +48,9 @@ class Search:
         Args:
             queries: (Q, d)
             neighbors: K
+            indexed: how many of them are the index's; None: ``covered(count)``
         """
-        indexed = self._grow(count)
+        indexed = self._grow(self.covered(count) if indexed is None else indexed)
         found = [self._compare(queries, neighbors, indexed, count)]
         if indexed:
             found.append(self._look_up(queries, neighbors, count))
@@ -62,9 +68,8 @@ class Search:
             distances, entries = smallest(torch.cat([distances, near], 1), torch.cat([entries, number], 1), neighbors)
         return distances, entries
 
-    def _grow(self, count: int) -> int:
-        """Put what is beyond the exact range into the index, whole multiples only; return how many entries it holds."""
-        wanted = count // self.exact * self.exact if count > self.exact else 0
+    def _grow(self, wanted: int) -> int:
+        """Let the index hold so many entries, if it does not hold more; return how many it holds."""
         held = 0 if self._index is None else self._index.ntotal
         if wanted <= held:
             return held

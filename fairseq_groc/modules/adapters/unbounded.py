@@ -5,8 +5,9 @@ B: streams; T: positions; K: neighbours; d: size of h.
 
 from __future__ import annotations
 
+import itertools
 import math
-from typing import List, Optional
+from typing import List, Optional, Tuple
 
 import numpy as np
 import torch
@@ -52,20 +53,54 @@ class UnboundedCache(Cache):
         late = torch.ones(len(queries), len(keys), dtype=torch.bool, device=queries.device).triu_(1)
         distances = squared_distances(queries, keys).masked_fill_(late | (said < 0), math.inf)
         words = said.expand_as(distances)
-        for search, number in ((stream, count), (self.text, self.text.store.count if self.text else 0)):
-            if search is not None and number:
-                near, entries = search.nearest(queries, self.neighbors, number)
-                _, stored = search.store.entries()
-                found = torch.from_numpy(stored[entries.clamp(min=0).cpu().numpy()].astype(np.int64)).to(queries.device)
-                distances, words = torch.cat([distances, near], 1), torch.cat([words, found], 1)
+        found = [self._before(stream, count, queries, said, distances)]
+        if self.text is not None and self.text.store.count:
+            found.append(self._look_up(self.text, queries, self.text.store.count))
+        distances = torch.cat([distances, *(near for near, _ in found)], 1)
+        words = torch.cat([words, *(theirs for _, theirs in found)], 1)
         distances, words = smallest(distances, words, self.neighbors)
         farthest = distances.masked_fill(distances == math.inf, 0).amax(1, keepdim=True)  # b^2
         scores = distances.div_(-2 * farthest.clamp(min=torch.finfo(torch.float32).tiny))
         return Seen(scores, words.masked_fill(scores == -math.inf, -1))
 
+    def _before(self, stream: Search, count: int, queries: Tensor, said: Tensor, distances: Tensor) -> Tuple[Tensor, Tensor]:
+        """Return the nearest of what the stream said before the block, and of those of the block that the index holds.
+
+        From which position on an entry is the index's does not depend on where blocks begin. Where that is within the block, the
+        positions before and after it search apart, and the entry is struck from the *distances* of the latter.
+
+        Args:
+            count: entries before the block
+            said: words of the block's entries, -1 for none, (T)
+            distances: to the block's entries, (T, T); changed in place
+        """
+        number = count + (said >= 0).cumsum(0)  # of each entry of the block, from 1; seen at its position
+        covered = [stream.covered(n) for n in number.tolist()]
+        parts, begin = [], 0
+        for indexed, group in itertools.groupby(covered):
+            end = begin + len(list(group))
+            distances[begin:end, number <= indexed] = math.inf
+            parts.append(self._look_up(stream, queries[begin:end], max(count, indexed), indexed))
+            begin = end
+        width = max(near.size(1) for near, _ in parts)
+        near = torch.cat([_widened(part, width, math.inf) for part, _ in parts])
+        return near, torch.cat([_widened(words, width, -1) for _, words in parts])
+
+    def _look_up(self, search: Search, queries: Tensor, count: int, indexed: Optional[int] = None) -> Tuple[Tensor, Tensor]:
+        """Return the distances of the nearest of the first entries, and their words."""
+        near, entries = search.nearest(queries, self.neighbors, count, indexed)
+        _, stored = search.store.entries()
+        if not len(stored):
+            return near, entries
+        return near, torch.from_numpy(stored[entries.clamp(min=0).cpu().numpy()].astype(np.int64)).to(queries.device)
+
     def reorder(self, order: Tensor) -> None:
         stores = [self._streams[i].store for i in order.tolist()]
         self._streams = [Search(_copy(store, Entries(store.dim))) for store in stores]  # hypotheses are short
+
+
+def _widened(rows: Tensor, width: int, filler: float) -> Tensor:
+    return torch.nn.functional.pad(rows, (0, width - rows.size(1)), value=filler)
 
 
 def as_stored(keys: Tensor) -> Tensor:
