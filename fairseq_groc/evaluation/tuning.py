@@ -114,7 +114,7 @@ def _settings_of(grid: Grid) -> List[AdapterSettings]:
 def _mass(views: List, target: Tensor, grid: Grid) -> Tuple[Tensor, Tensor]:
     """Return the log of the mass on the targets for each setting, (S, B, T), and where anything is remembered, (B, T)."""
     if not views:
-        return torch.full((1, *target.shape), -math.inf), torch.zeros_like(target, dtype=torch.bool)
+        return torch.full((1, *target.shape), -math.inf, device=target.device), torch.zeros_like(target, dtype=torch.bool)
     found, present = [], None
     for view in views:
         ((_, cache, streams),) = view.rows
