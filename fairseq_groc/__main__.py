@@ -53,7 +53,8 @@ def main(arguments=None) -> int:
         module.add_arguments(commands.add_parser(name, help=str(module.__doc__).splitlines()[0], **options))
     args = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    logging.getLogger("filelock").setLevel(logging.WARNING)  # fairseq may leave the root logger talkative
+    for library in ("filelock", "faiss"):
+        logging.getLogger(library).setLevel(logging.WARNING)  # fairseq may leave the root logger talkative
     try:
         return COMMANDS[args.command].run(args) or 0
     except GrocError as error:
