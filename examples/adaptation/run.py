@@ -19,7 +19,7 @@ from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, in_process, run
 TRAINING = (
     "--arch groc_lstm_lm_small --batch-size 20 --tokens-per-sample 35 --batch-size-valid 20 --optimizer adam --clip-norm 0.25 "
     "--lr-scheduler polynomial_decay --warmup-updates 50 --no-epoch-checkpoints --num-workers 0 --log-format simple "
-    "--log-interval 100 --criterion chunked_cross_entropy"
+    "--log-interval 25 --criterion chunked_cross_entropy"
 ).split()
 MODELS: Dict[str, List[str]] = {
     "tied": ["--output-head", "tied", "--lr", "0.003"],

@@ -94,7 +94,7 @@ def draw(rows: List[Row], metric: str, title: str, path: Path) -> None:
             finite = [point for point in row["points"] if math.isfinite(point[1])]
             missing = len(row["points"]) - len(finite)
             label = row["run"] + (f" ({missing} infinite)" if missing else "")
-            marker = "o" if subset != TRAINING and len(finite) < 40 else None
+            marker = "o" if len(finite) < 40 else None
             panel.plot([n for n, _ in finite], [v for _, v in finite], f"C{runs.index(row['run'])}", marker=marker, label=label)
         panel.set(title=subset, xlabel="updates", yscale="log" if metric == "ppl" else "linear")
         panel.legend(fontsize=8)
