@@ -1,6 +1,6 @@
 """The papers' experiments as data: which presets make a table's rows, and what a scale changes."""
 
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from fairseq_groc.presets import PRESETS
 
@@ -24,10 +24,11 @@ class Scale(NamedTuple):
 
     Args:
         sizes: options in place of the presets'
-        training: options of fairseq-train
+        training: options of fairseq-train; {updates} stands for their number
         compositional: options of the models that compute their word embeddings, besides
         grid: what is tried; the best on validation text is the row's
         cost: in words
+        updates: of a run; None: until the schedule ends it
     """
 
     sizes: Dict[str, Any]
@@ -35,6 +36,7 @@ class Scale(NamedTuple):
     compositional: str
     grid: List[Dict[str, Any]]
     cost: str
+    updates: Optional[int] = None
 
 
 _BASELINES = ["lookup", "convolutional", "tied", "bilinear", "deep_residual", "adaptive"]
@@ -66,7 +68,7 @@ SCALES: Dict[str, Scale] = {
         "resumable_reduce_lr_on_plateau --lr-patience 4 --lr-shrink 0.1 --patience 8 --max-epoch 100",
         compositional="",
         grid=[{"lr": 0.001}],
-        cost="a GPU; a day a row on 2 CPU cores",
+        cost="not measured: it has not been run",
     ),
     "cpu": Scale(
         sizes={
@@ -78,13 +80,13 @@ SCALES: Dict[str, Scale] = {
             "output_dropout": 0.0,
         },
         training="--batch-size 20 --tokens-per-sample 35 --optimizer adam --clip-norm 0.25 --lr-scheduler polynomial_decay "
-        "--warmup-updates 100",
+        "--warmup-updates 100 --total-num-update {updates}",
         compositional="--sampled-update-fraction 0.1",
         grid=[{"lr": 0.002}, {"lr": 0.004}],
-        cost="on 2 CPU cores 7 minutes a run of 6,640 updates, GroC's 26",
+        cost="on 2 CPU cores, two single runs of 6,640 updates: tied 7 minutes, GroC 28 (docs/performance.md)",
+        updates=6_640,  # five epochs of Penn Treebank
     ),
 }
-UPDATES = 6_640  # of scale cpu: five epochs of Penn Treebank
 
 
 def options_of(preset: str, scale: Scale) -> Dict[str, Any]:

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List
 
-from experiments import EXPERIMENTS, SCALES, UPDATES, Scale, options_of
+from experiments import EXPERIMENTS, SCALES, Scale, options_of
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, in_process, run
 from fairseq_groc.data.training_log import read_curves
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--workdir", type=Path, required=True)
     parser.add_argument("--from", dest="source", type=Path, help="folder of train.txt, valid.txt, test.txt; else downloaded")
     parser.add_argument("--rows", nargs="+", help="only these")
-    parser.add_argument("--updates", type=int, default=UPDATES, help="of a run, at scale cpu")
+    parser.add_argument("--updates", type=int, help="of a run, in place of the scale's")
     parser.add_argument("--in-bf16", action="store_true", help="the word encoder's products in bfloat16, on CPUs that have it")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
@@ -81,15 +81,16 @@ def best_of(args, data: Path, preset: str, scale: Scale) -> Dict[str, Any]:
 def trained(args, data: Path, preset: str, scale: Scale, setting: Dict[str, Any]) -> Dict[str, Any]:
     """Train one model; return its settings, and what its log says."""
     name = "-".join([preset, *(f"{key}{value:g}" for key, value in setting.items()), f"seed{args.seed}"])
-    save = args.workdir / args.scale / (f"{name}-{args.updates}" if args.scale == "cpu" else name)
+    updates = args.updates or scale.updates
+    save = args.workdir / args.scale / (f"{name}-{updates}" if updates else name)
     log = save / "train.log"
     if not (log.exists() and "done training" in log.read_text()):
         save.mkdir(parents=True, exist_ok=True)
-        options = [*model_options(args, preset, scale), *scale.training.split(), "--seed", args.seed]
+        options = [*model_options(args, preset, scale), *scale.training.format(updates=updates).split(), "--seed", args.seed]
         options += [part for key, value in setting.items() for part in (flag(key), value)]
-        if args.scale == "cpu":
-            interval = max(1, args.updates // 10)
-            options += ["--max-update", args.updates, "--total-num-update", args.updates, "--validate-interval-updates", interval]
+        if updates:
+            interval = max(1, updates // 10)
+            options += ["--max-update", updates, "--validate-interval-updates", interval]
             options += ["--save-interval-updates", interval, "--keep-interval-updates", 1]
         where = ["--save-dir", save, "--no-epoch-checkpoints", "--log-format", "simple", "--num-workers", 0]
         begin = time.time()

@@ -33,7 +33,8 @@ def run(args) -> None:
     check_out(args.out)
     if args.out:
         pyplot()
-    rows = [measured(args, share) for share in sorted(args.shares)]
+    lexicon = open_lexicon(args.lexicon_path)
+    rows = [measured(args, ThinnedLexicon(lexicon, share, args.seed)) for share in sorted(args.shares)]
     print(f"{'kept':>6}{'with relations':>16}{'with a definition':>19}{'perplexity':>12}")
     for row in rows:
         print(f"{row['share']:>6.0%}{row['relations']:>16.1%}{row['definitions']:>19.1%}{row['perplexity']:>12,.2f}")
@@ -42,13 +43,12 @@ def run(args) -> None:
         draw(rows, args.out.with_suffix(".png"))
 
 
-def measured(args, share: float) -> Dict[str, Any]:
-    """Return the perplexity with a share of the entries, and the shares of words that still have them."""
+def measured(args, lexicon: ThinnedLexicon) -> Dict[str, Any]:
+    """Return the perplexity with a lexicon, and the shares of words that it has relations and definitions of."""
     with tempfile.TemporaryDirectory(prefix="groc-coverage-") as folder:
         for path in Path(args.data).resolve().iterdir():
             if path.name != FOLDER:
                 os.symlink(path, Path(folder, path.name))
-        lexicon = ThinnedLexicon(open_lexicon(args.lexicon_path), share, args.seed)
         tables = make_tables(Path(folder), lexicon, args.max_relations, args.max_definition)
         hub, dataset = open_split(Namespace(**{**vars(args), "data": folder}), any_lexicon=True)
         if hub.models[0].decoder.lexicon is None:
@@ -56,7 +56,7 @@ def measured(args, share: float) -> Dict[str, Any]:
         found = score(hub.models[0], dataset, Place(1, hub.task.block_length()))
     lprobs, words = torch.cat(found.adapted), int((~hub.models[0].decoder.words.impossible).sum())
     covered = {part: number / words for part, number in tables.coverage().items()}
-    return {"share": share, **covered, "perplexity": perplexity(float(-lprobs.double().sum()), len(lprobs))}
+    return {"share": lexicon.share, **covered, "perplexity": perplexity(float(-lprobs.double().sum()), len(lprobs))}
 
 
 def draw(rows: List[Dict[str, Any]], path: Path) -> None:

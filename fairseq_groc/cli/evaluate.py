@@ -101,7 +101,8 @@ def open_split(args, **options):
     hub = load(args.path, args.data, **adapter_options(args), **options)
     cfg = hub.task.cfg  # the checkpoint's, where the commands of fairseq have their own
     cfg.sample_break_mode = getattr(args, "sample_break_mode", "none")
-    cfg.tokens_per_sample = args.tokens_per_sample or cfg.tokens_per_sample
+    if args.tokens_per_sample:
+        cfg.tokens_per_sample = args.tokens_per_sample
     hub.task.check_room()
     if not Path(args.data, f"{args.split}.bin").is_file():
         raise DataError(f"{args.data}/{args.split}.bin not found: preprocess the text, or name another --split")

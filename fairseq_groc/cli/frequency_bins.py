@@ -33,10 +33,14 @@ def run(args) -> None:
     check_out(args.out)
     if args.out:
         pyplot()
-    targets, ours, counts = log_probabilities(args, args.path)
+    if not Path(args.data, "train.bin").is_file():
+        raise DataError(f"{args.data}/train.bin not found: the training text says how frequent a word is")
+    task, targets, ours = log_probabilities(args, args.path)
+    lines = open_text(str(Path(args.data, "train")), task.dictionary, task.cfg.dataset_impl, False)
+    counts = count_occurrences(lines, len(task.dictionary))
     compared: Dict[str, List[Bin]] = {}
     for name, path in (pair.split("=", 1) for pair in args.baselines):
-        others, theirs, _ = log_probabilities(args, path)
+        _, others, theirs = log_probabilities(args, path)
         assert torch.equal(targets, others)
         impossible = int((theirs.isinf() | ours.isinf()).sum())
         if impossible:
@@ -53,18 +57,10 @@ def run(args) -> None:
 
 
 def log_probabilities(args, path: str):
-    """Return the targets of the text, (n), their log-probabilities, (n), and each word's occurrences in the training text, (V).
-
-    Raises:
-        DataError: the folder has no training text.
-    """
+    """Return a checkpoint's task, the targets of the text, (n), and their log-probabilities, (n)."""
     hub, dataset = open_split(Namespace(**{**vars(args), "path": path}))
-    task = hub.task
-    if not Path(args.data, "train.bin").is_file():
-        raise DataError(f"{args.data}/train.bin not found: the training text says how frequent a word is")
-    lines = open_text(str(Path(args.data, "train")), task.dictionary, task.cfg.dataset_impl, False)
-    found: TokenScores = score(hub.models[0], dataset, Place(1, task.block_length()))
-    return torch.cat(found.targets), torch.cat(found.adapted), count_occurrences(lines, len(task.dictionary))
+    found: TokenScores = score(hub.models[0], dataset, Place(1, hub.task.block_length()))
+    return hub.task, torch.cat(found.targets), torch.cat(found.adapted)
 
 
 def table(compared: Dict[str, List[Bin]]) -> str:

@@ -46,10 +46,7 @@ class Bin:
 
 def count_occurrences(lines, size: int) -> Tensor:
     """Return how often each word occurs in a text, (V), from the numbers of its words, line by line."""
-    counts = torch.zeros(size, dtype=torch.long)
-    for line in lines:
-        counts += torch.bincount(line.long(), minlength=size)
-    return counts
+    return torch.bincount(torch.cat([line.long() for line in lines]), minlength=size)
 
 
 def by_frequency(targets: Tensor, ours: Tensor, baseline: Tensor, counts: Tensor, edges: Sequence[int] = EDGES) -> List[Bin]:

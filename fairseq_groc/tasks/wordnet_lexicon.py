@@ -113,8 +113,8 @@ class WordnetLexiconTask(FairseqTask):
                 decoder.adapter = self.adapter_for(decoder, chosen, text) if chosen.active() else None
             if dataset is not None:
                 check_remembered(self.cfg, decoder, dataset)
-            if dataset is not None and not (decoder.adapter and decoder.adapter.settings.uniform_weight):
-                report_impossible(decoder, dataset)
+                if not (decoder.adapter and decoder.adapter.settings.uniform_weight):
+                    report_impossible(decoder, dataset)
 
     # -- data ----------------------------------------------------------------------------------------------------
 
