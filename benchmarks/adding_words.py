@@ -12,9 +12,9 @@ import time
 from argparse import Namespace
 
 import torch
-from common import machine
 from fairseq.data import Dictionary
 
+from fairseq_groc.cli.results import machine
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMDecoder
 from fairseq_groc.models.word_decoder import attach_head
 from fairseq_groc.modules.build import ngram_widths

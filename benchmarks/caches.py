@@ -18,8 +18,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from common import keep_memory, machine
+from common import keep_memory
 
+from fairseq_groc.cli.results import machine
 from fairseq_groc.modules.adapters import Adapter, AdapterSettings, Memory
 from fairseq_groc.modules.adapters.search import EXACT, Search
 from fairseq_groc.modules.adapters.store import Entries, EntryStore, read_header

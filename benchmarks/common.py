@@ -36,11 +36,3 @@ def fairseq_train(data: Path, options: List, log: Path) -> Tuple[str, float]:
 def parameters(output: str) -> int:
     """Return the number of parameters that fairseq-train printed."""
     return int(re.findall(r"num. shared model params: ([\d,]+)", output)[0].replace(",", ""))
-
-
-def machine() -> str:
-    """Return a line on hardware and versions."""
-    import torch
-
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
-    return f"{device}, torch {torch.__version__}, Python {sys.version.split()[0]}"

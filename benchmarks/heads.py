@@ -13,9 +13,10 @@ import re
 import statistics
 from pathlib import Path
 
-from common import fairseq_train, keep_memory, machine, parameters
+from common import fairseq_train, keep_memory, parameters
 
 from fairseq_groc.cli.programs import PLUGIN
+from fairseq_groc.cli.results import machine
 from fairseq_groc.modules.heads import HEADS
 from fairseq_groc.presets import PRESETS
 

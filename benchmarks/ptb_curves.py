@@ -4,7 +4,8 @@
 
 DATA is a folder from scripts/preprocess.sh --dataset ptb, or one of a part of its training text. Runs: tied, groc,
 groc-sampled-RHO (sampled updates) and groc-sparse-P (the paper's sparse updates); -bf16 behind a name for the encoder's
-products in bfloat16. Each with several learning rates. Seconds are updates times the median update's, so that a
+products in bfloat16. Each with several learning rates, constant after 100 updates of warm-up or (--decay) falling linearly to
+zero over --updates, and several seeds. Seconds are updates times the median update's, so that a
 disturbance in one run does not count. A run goes on past --updates until it has trained for --seconds, so that all can
 be compared at equal updates and at equal seconds. Runs that are done are not repeated: give the same DIR to go on.
 """
@@ -16,14 +17,14 @@ import statistics
 from pathlib import Path
 from typing import List, Tuple
 
-from common import fairseq_train, keep_memory, machine, parameters
+from common import fairseq_train, keep_memory, parameters
 
 from fairseq_groc.cli.programs import PLUGIN
-from fairseq_groc.cli.results import pyplot
+from fairseq_groc.cli.results import machine, pyplot
 
 OPTIONS = (
     "--arch groc_lstm_lm_small --batch-size 20 --tokens-per-sample 35 --batch-size-valid 20 --optimizer adam "
-    "--clip-norm 0.25 --lr-scheduler fixed --warmup-updates 100 --log-interval 15"
+    "--clip-norm 0.25 --warmup-updates 100 --log-interval 15"
 ).split()
 
 
@@ -39,25 +40,28 @@ def model_options(name: str) -> List[str]:
     return options + flags[kind]
 
 
-def train(data: Path, name: str, rate: float, args) -> dict:
+def train(data: Path, name: str, rate: float, seed: int, args) -> dict:
     """Train one model; return its validation curve as (updates, seconds of training, perplexity)."""
     curve: List[Tuple[int, float, float]] = []
     updates, output = args.updates, ""
     while not curve or (curve[-1][1] < args.seconds and updates > curve[-1][0]):
-        output = trained(data, name, rate, updates, args)
+        output = trained(data, name, rate, seed, updates, args)
         curve = curve_of(output)
         n, seconds, _ = curve[-1]
         updates = max(n, int(n * args.seconds / seconds / args.interval + 1) * args.interval)
-    return {"run": name, "lr": rate, "parameters": parameters(output), "curve": curve}
+    return {"run": name, "lr": rate, "seed": seed, "parameters": parameters(output), "curve": curve}
 
 
-def trained(data: Path, name: str, rate: float, updates: int, args) -> str:
+def trained(data: Path, name: str, rate: float, seed: int, updates: int, args) -> str:
     """Train from where the last call stopped up to *updates*; return the output of all calls."""
-    save = args.out / f"{name}-lr{rate:g}"
+    save = args.out / f"{name}-lr{rate:g}-seed{seed}"
     save.mkdir(parents=True, exist_ok=True)
     log = save / f"{updates}.log"
-    options = [*PLUGIN, *OPTIONS, *model_options(name), "--lr", rate, "--max-update", updates, "--save-dir", save]
-    options += ["--validate-interval-updates", args.interval, "--no-epoch-checkpoints"]
+    options = [*PLUGIN, *OPTIONS, *model_options(name), "--lr", rate, "--seed", seed, "--max-update", updates]
+    options += (
+        ["--lr-scheduler", "polynomial_decay", "--total-num-update", updates] if args.decay else ["--lr-scheduler", "fixed"]
+    )
+    options += ["--save-dir", save, "--validate-interval-updates", args.interval, "--no-epoch-checkpoints"]
     if not (log.exists() and "done training" in log.read_text()):
         fairseq_train(data, options, log)
     return "".join(path.read_text() for path in sorted(save.glob("*.log"), key=lambda path: int(path.stem)))
@@ -77,25 +81,30 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--runs", nargs="+", default=["tied", "groc"])
     parser.add_argument("--rates", type=float, nargs="+", default=[0.002, 0.004], help="learning rates to choose from")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--decay", action="store_true", help="the rate falls linearly to zero over --updates")
     parser.add_argument("--updates", type=int, default=660)
     parser.add_argument("--seconds", type=float, default=0, help="train at least so long")
     parser.add_argument("--interval", type=int, default=165, help="updates between validations")
     parser.add_argument("--title", default="Penn Treebank, small preset")
     args = parser.parse_args()
+    if args.decay and args.seconds:
+        parser.error("--decay ends with --updates: --seconds would go on without a rate")
     keep_memory()
     runs = []
     for name in args.runs:
-        tried = [train(args.data, name, rate, args) for rate in args.rates]
+        tried = [train(args.data, name, rate, seed, args) for rate in args.rates for seed in args.seeds]
         for run in tried:
             points = "  ".join(f"{n}: {ppl:,.0f} ({s:.0f} s)" for n, s, ppl in run["curve"])
-            print(f"{name:<18} lr {run['lr']:g}  {points}", flush=True)
+            print(f"{name:<18} lr {run['lr']:g} seed {run['seed']}  {points}", flush=True)
         runs += tried
-    print(f"\n{machine()}\n{'validation perplexity':<24}{'lr':>7}{'parameters':>12}{'ms/update':>11}", end="")
+    print(f"\n{machine()}\n{'validation perplexity':<24}{'lr':>7}{'seed':>6}{'parameters':>12}{'ms/update':>11}", end="")
     print(f"{f'{args.updates} updates':>14}" + (f"{f'{args.seconds:g} s':>10}" if args.seconds else ""))
     for run in runs:
         n, seconds, _ = run["curve"][-1]
         at_updates = next(ppl for n, _, ppl in run["curve"] if n >= args.updates)
-        line = f"{run['run']:<24}{run['lr']:>7g}{run['parameters']:>12,}{1000 * seconds / n:>11,.0f}{at_updates:>14,.1f}"
+        line = f"{run['run']:<24}{run['lr']:>7g}{run['seed']:>6}{run['parameters']:>12,}"
+        line += f"{1000 * seconds / n:>11,.0f}{at_updates:>14,.1f}"
         print(line + (f"{at_seconds(run['curve'], args.seconds):>10,.1f}" if args.seconds else ""))
     (args.out / "ptb_curves.json").write_text(json.dumps({"machine": machine(), "runs": runs}, indent=1) + "\n")
     draw(runs, args.title, args.out / "ptb_curves.png")
@@ -113,7 +122,7 @@ def draw(runs, title: str, path: Path) -> None:
     for axis, column, label in zip(panels, (0, 1), ("updates", "seconds of training")):
         for run in runs:
             points = [(point[column], point[2]) for point in run["curve"]]
-            axis.plot(*zip(*points), marker="o", markersize=4, label=f"{run['run']}, lr {run['lr']:g}")
+            axis.plot(*zip(*points), marker="o", markersize=4, label=f"{run['run']}, lr {run['lr']:g}, seed {run['seed']}")
         axis.set(xlabel=label, yscale="log")
         axis.yaxis.set_minor_formatter("{x:,.0f}")
         axis.yaxis.set_major_formatter("{x:,.0f}")

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Dict, List
 
 import torch
-from common import keep_memory, machine
+from common import keep_memory
 from torch import nn
 from vocabularies import vocabulary_of
 
-from fairseq_groc.cli.results import pyplot
+from fairseq_groc.cli.results import machine, pyplot
 from fairseq_groc.modules.build import build_embedding, build_head, needs_spellings
 from fairseq_groc.modules.compositional import DEFAULT_CHUNK, SurfaceEncoder
 from fairseq_groc.modules.heads import HEADS

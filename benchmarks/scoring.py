@@ -11,8 +11,10 @@ import json
 from pathlib import Path
 
 import torch
-from common import keep_memory, machine
+from common import keep_memory
 from scaling import BLOCK, SHAPES, STREAMS, Model, seconds_of, summary
+
+from fairseq_groc.cli.results import machine
 
 HEADS = ["tied", "lookup", "full"]
 

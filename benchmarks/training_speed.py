@@ -17,10 +17,11 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from common import fairseq_train, keep_memory, machine, parameters
+from common import fairseq_train, keep_memory, parameters
 from torch import nn
 
 from fairseq_groc.cli.programs import PLUGIN
+from fairseq_groc.cli.results import machine
 
 STREAMS, BLOCK, DIM, HIDDEN = 20, 35, 300, 1024
 COMMON = (

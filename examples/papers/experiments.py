@@ -26,9 +26,10 @@ class Scale(NamedTuple):
         sizes: options in place of the presets'
         training: options of fairseq-train; {updates} stands for their number
         compositional: options of the models that compute their word embeddings, besides
-        grid: what is tried; the best on validation text is the row's
+        grid: settings that are tried; the best on validation text is the row's
         cost: in words
         updates: of a run; None: until the schedule ends it
+        try_updates: of the runs that choose among the grid
     """
 
     sizes: Dict[str, Any]
@@ -37,6 +38,7 @@ class Scale(NamedTuple):
     grid: List[Dict[str, Any]]
     cost: str
     updates: Optional[int] = None
+    try_updates: Optional[int] = None
 
 
 _BASELINES = ["lookup", "convolutional", "tied", "bilinear", "deep_residual", "adaptive"]
@@ -75,16 +77,15 @@ SCALES: Dict[str, Scale] = {
             "decoder_layers": 2,
             "decoder_hidden_size": 256,
             "decoder_embed_dim": 128,
-            "dropout": 0.2,
-            "dropout_in": 0.2,
             "output_dropout": 0.0,
         },
         training="--batch-size 20 --tokens-per-sample 35 --optimizer adam --clip-norm 0.25 --lr-scheduler polynomial_decay "
         "--warmup-updates 100 --total-num-update {updates}",
         compositional="--sampled-update-fraction 0.1",
-        grid=[{"lr": 0.002}, {"lr": 0.004}],
-        cost="on 2 CPU cores, two single runs of 6,640 updates: tied 7 minutes, GroC 28 (docs/performance.md)",
-        updates=6_640,  # five epochs of Penn Treebank
+        grid=[{"lr": rate, "dropout": dropout, "dropout_in": dropout} for dropout in (0.0, 0.2) for rate in (0.002, 0.004)],
+        cost="",
+        updates=2_656,  # two epochs of Penn Treebank
+        try_updates=332,
     ),
 }
 

@@ -1,6 +1,8 @@
 """Tables and pictures in Markdown from what run.py has written.
 
-python examples/papers/report.py WORKDIR [WORKDIR ...] --out docs/results.md
+    python examples/papers/report.py FOLDER --out docs/results.md [--about FILE]
+
+FOLDER has run.py's JSON, and may have NAME.md for the words that belong under the table of NAME.json.
 """
 
 import argparse
@@ -10,55 +12,63 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List
 
-from experiments import EXPERIMENTS, SCALES
+from experiments import SCALES
 
 from fairseq_groc.cli.results import pyplot
 
 TITLES = {"ptb": "Penn Treebank", "wikitext2": "WikiText-2"}
+COLUMNS = ["", "M parameters", "setting", "updates a second", "validation", "test", "paper, test", "paper, M parameters"]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("workdir", type=Path, nargs="+", help="one a seed, or one with everything")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--about", type=Path, help="Markdown to begin with")
     args = parser.parse_args()
-    found = [
-        json.loads(path.read_text()) | {"name": path.stem} for work in args.workdir for path in sorted(work.glob("*-*-*.json"))
-    ]
+    found = sorted(args.folder.glob("*-*-*.json"))
     if not found:
-        sys.exit(f"nothing found in {' '.join(map(str, args.workdir))}: run examples/papers/run.py first")
+        sys.exit(f"nothing found in {args.folder}: run examples/papers/run.py first")
     parts = [args.about.read_text().rstrip()] if args.about else ["# Results"]
-    for name in dict.fromkeys(results["name"] for results in found):
-        same = [results for results in found if results["name"] == name]
-        picture = args.out.with_name(f"results-{name}.png")
-        draw(same[0], picture)
-        parts.append(section(name, same, picture))
+    for path in found:
+        results = json.loads(path.read_text())
+        picture = args.out.with_name(f"results-{path.stem}.png")
+        draw(results, picture)
+        parts.append(section(results, picture))
+        if path.with_suffix(".md").exists():
+            parts.append(path.with_suffix(".md").read_text().rstrip())
     args.out.write_text("\n\n".join(parts) + "\n")
     print(args.out)
 
 
-def section(name: str, same: List[Dict[str, Any]], picture: Path) -> str:
-    """Return a table of one experiment; several results of it are seeds."""
-    first = same[0]
-    experiment = next(key for key in EXPERIMENTS if name.startswith(key))
-    command = f"python examples/papers/run.py {experiment} --dataset {first['dataset']} --scale {first['scale']} --workdir DIR"
-    lines = [f"## {first['title']}: {TITLES[first['dataset']]}, scale {first['scale']}", "", f"    {command}", ""]
-    columns = ["", "M parameters", "rate", "updates", "validation", "test", "paper, test", "paper, M parameters"]
-    lines += ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
-    for label, row in first["rows"].items():
-        rows = [results["rows"][label] for results in same if label in results["rows"]]
-        size, paper = f"{row['parameters'] / 1e6:.2f}", row["paper"]
-        figures = [spread([r[key] for r in rows]) for key in ("valid", "test")]
-        published = [str(paper["test"] or ""), f"{paper['parameters_millions']:g}" if paper["parameters_millions"] else ""]
-        lines.append("| " + " | ".join([label, size, f"{row['lr']:g}", f"{row['updates']:,}", *figures, *published]) + " |")
-    lines += ["", f"Tried: {', '.join(setting(s) for s in first['grid'])}; the best on validation text is in the table."]
-    lines += [f"Cost: {SCALES[first['scale']].cost}.", "", f"![validation perplexity against updates]({picture.name})"]
-    return "\n".join(lines)
+def section(results: Dict[str, Any], picture: Path) -> str:
+    """Return the title, the command, the table and the picture of one experiment."""
+    scale = SCALES[results["scale"]]
+    seeds = max(([run["seed"] for run in row["runs"]] for row in results["rows"].values()), key=len)
+    command = f"python examples/papers/run.py {results['experiment']} --dataset {results['dataset']} --scale {results['scale']}"
+    command += " --workdir DIR" + (f" --seeds {' '.join(map(str, seeds))}" if len(seeds) > 1 else "")
+    lines = [f"## {results['title']}: {TITLES[results['dataset']]}, scale {results['scale']}", "", f"    {command}", ""]
+    lines += ["| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS)]
+    lines += ["| " + " | ".join(cells(label, row)) + " |" for label, row in results["rows"].items()]
+    tried = f"Settings tried: {'; '.join(setting(values) for values in results['grid'])}"
+    if scale.try_updates:
+        tried += f"; each for {results['try_updates']:,} updates"
+    lines += ["", f"{tried}. The best on validation text trained the row. {results['machine']}."]
+    return "\n".join([*lines, "", f"![validation perplexity against updates]({picture.name})"])
+
+
+def cells(label: str, row: Dict[str, Any]) -> List[str]:
+    """Return the table's cells of a row."""
+    runs, paper = row["runs"], row["paper"]
+    figures = [spread([run[key] for run in runs]) for key in ("valid", "test")]
+    published = [str(paper["test"] or ""), f"{paper['parameters_millions']:g}" if paper["parameters_millions"] else ""]
+    speed = f"{statistics.median(run['ups'] for run in runs):.1f}"
+    return [label, f"{runs[0]['parameters'] / 1e6:.2f}", setting(row["setting"]), speed, *figures, *published]
 
 
 def setting(values: Dict[str, Any]) -> str:
-    return " ".join(f"{key} {value:g}" for key, value in values.items())
+    """Return a setting in words; dropouts that are equal are one."""
+    return ", ".join(f"{key} {value:g}" for key, value in values.items() if key != "dropout_in" or value != values.get("dropout"))
 
 
 def spread(values: List[float]) -> str:
@@ -69,11 +79,11 @@ def spread(values: List[float]) -> str:
 
 
 def draw(results: Dict[str, Any], path: Path) -> None:
-    """Save the learning curves of the chosen settings."""
+    """Save the learning curves of all rows, the first seed's."""
     plot = pyplot()
     figure, axes = plot.subplots(figsize=(7, 4.2))
     for number, (label, row) in enumerate(results["rows"].items()):
-        axes.plot(*zip(*row["curve"]), marker="o", markersize=3, color=f"C{number % 10}", label=label)
+        axes.plot(*zip(*row["runs"][0]["curve"]), marker="o", markersize=3, color=f"C{number % 10}", label=label)
     axes.set(xlabel="updates", ylabel="validation perplexity", yscale="log")
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.yaxis.set_minor_formatter("{x:,.0f}")

@@ -12,11 +12,12 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from experiments import EXPERIMENTS, SCALES, Scale, options_of
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, in_process, run
+from fairseq_groc.cli.results import machine
 from fairseq_groc.data.training_log import read_curves
 from fairseq_groc.modules.heads import HEADS
 from fairseq_groc.options import flag
@@ -34,8 +35,9 @@ def main() -> None:
     parser.add_argument("--from", dest="source", type=Path, help="folder of train.txt, valid.txt, test.txt; else downloaded")
     parser.add_argument("--rows", nargs="+", help="only these")
     parser.add_argument("--updates", type=int, help="of a run, in place of the scale's")
+    parser.add_argument("--try-updates", type=int, help="of the runs that choose settings, in place of the scale's")
     parser.add_argument("--in-bf16", action="store_true", help="the word encoder's products in bfloat16, on CPUs that have it")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="each a run with the settings that the first one chose")
     args = parser.parse_args()
     experiment, scale = EXPERIMENTS[args.experiment], SCALES[args.scale]
     labels = [label for label, _ in experiment.rows]
@@ -43,15 +45,22 @@ def main() -> None:
         parser.error(f"{args.experiment} has no {args.dataset}: {', '.join(experiment.datasets)}")
     if unknown := set(args.rows or []) - set(labels):
         parser.error(f"--rows {' '.join(sorted(unknown))}: expected some of {', '.join(labels)}")
+    scale = scale._replace(updates=args.updates or scale.updates, try_updates=args.try_updates or scale.try_updates)
     os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
     data = prepare(args)
     results = args.workdir / f"{args.experiment}-{args.dataset}-{args.scale}.json"
     rows: Dict[str, Any] = json.loads(results.read_text())["rows"] if results.exists() else {}
+    about = {
+        "experiment": args.experiment,
+        "title": experiment.title,
+        "dataset": args.dataset,
+        "scale": args.scale,
+        "machine": machine(),
+    }
+    about |= {"grid": scale.grid, "try_updates": scale.try_updates}
     for label, name in experiment.rows:
         if args.rows is None or label in args.rows:
-            preset = name.format(data=args.dataset)
-            rows[label] = best_of(args, data, preset, scale)
-            about = {"title": experiment.title, "dataset": args.dataset, "scale": args.scale, "grid": scale.grid}
+            rows[label] = row_of(args, data, name.format(data=args.dataset), scale)
             results.write_text(json.dumps({**about, "rows": {key: rows[key] for key in labels if key in rows}}, indent=1) + "\n")
             print(line(label, rows[label]), flush=True)
 
@@ -65,31 +74,38 @@ def prepare(args) -> Path:
     return data
 
 
-def best_of(args, data: Path, preset: str, scale: Scale) -> Dict[str, Any]:
-    """Train a row with every setting of the grid; return the figures of the one that is best on validation text."""
-    runs = [trained(args, data, preset, scale, setting) for setting in scale.grid]
-    best = min(runs, key=lambda found: found["valid"])
-    report = Path(best["checkpoint"]).parent / "test.json"
-    if not report.exists():
-        in_process("evaluate", "--path", best["checkpoint"], "--data", data, "--no-tuned-adapters", "--out", report)
-    scored = json.loads(report.read_text())
+def row_of(args, data: Path, preset: str, scale: Scale) -> Dict[str, Any]:
+    """Choose a setting on validation text, train with every seed, score the test text; return all figures."""
     published = PRESETS[preset]
     paper = {"parameters_millions": published.parameters, "test": published.test}
-    return {**best, "test": scored["all"]["perplexity"], "tokens": scored["tokens_scored"], "paper": paper, "tried": runs}
+    first, *others = args.seeds
+    tried = [trained(args, data, preset, scale, setting, first, scale.try_updates) for setting in scale.grid]
+    setting = scale.grid[tried.index(min(tried, key=lambda found: found["valid"]))]
+    runs = []
+    for seed in (first, *others):
+        found = trained(args, data, preset, scale, setting, seed, scale.updates)
+        report = args.workdir / Path(found["checkpoint"]).parent / "test.json"
+        if not report.exists():
+            checkpoint = args.workdir / found["checkpoint"]
+            in_process("evaluate", "--path", checkpoint, "--data", data, "--no-tuned-adapters", "--out", report)
+        scored = json.loads(report.read_text())
+        runs.append({**found, "test": scored["all"]["perplexity"], "tokens": scored["tokens_scored"]})
+    return {"preset": preset, "setting": setting, "paper": paper, "runs": runs, "tried": tried}
 
 
-def trained(args, data: Path, preset: str, scale: Scale, setting: Dict[str, Any]) -> Dict[str, Any]:
-    """Train one model; return its settings, and what its log says."""
-    name = "-".join([preset, *(f"{key}{value:g}" for key, value in setting.items()), f"seed{args.seed}"])
-    updates = args.updates or scale.updates
-    save = args.workdir / args.scale / (f"{name}-{updates}" if updates else name)
+def trained(
+    args, data: Path, preset: str, scale: Scale, setting: Dict[str, Any], seed: int, updates: Optional[int]
+) -> Dict[str, Any]:
+    """Train one model; return its setting, and what its log says."""
+    parts = [preset, *(f"{key}{value:g}" for key, value in setting.items()), f"seed{seed}", *([str(updates)] if updates else [])]
+    save = args.workdir / args.scale / "-".join(parts)
     log = save / "train.log"
     if not (log.exists() and "done training" in log.read_text()):
         save.mkdir(parents=True, exist_ok=True)
-        options = [*model_options(args, preset, scale), *scale.training.format(updates=updates).split(), "--seed", args.seed]
+        options = [*model_options(args, preset, scale), *scale.training.format(updates=updates).split(), "--seed", seed]
         options += [part for key, value in setting.items() for part in (flag(key), value)]
         if updates:
-            interval = max(1, updates // 10)
+            interval = max(1, updates // 8)
             options += ["--max-update", updates, "--validate-interval-updates", interval]
             options += ["--save-interval-updates", interval, "--keep-interval-updates", 1]
         where = ["--save-dir", save, "--no-epoch-checkpoints", "--log-format", "simple", "--num-workers", 0]
@@ -97,7 +113,8 @@ def trained(args, data: Path, preset: str, scale: Scale, setting: Dict[str, Any]
         options += ["--batch-size-valid", 20, "--criterion", "chunked_cross_entropy"]
         run("fairseq-train", data, *PLUGIN, *options, *where, log=log)  # an interrupted run appends
         print(f"{save.name}: {time.time() - begin:,.0f} s", flush=True)
-    return {**setting, "preset": preset, "seed": args.seed, **figures(log), "checkpoint": str(save / "checkpoint_best.pt")}
+    checkpoint = str((save / "checkpoint_best.pt").relative_to(args.workdir))
+    return {"setting": setting, "seed": seed, **figures(log), "checkpoint": checkpoint}
 
 
 def model_options(args, preset: str, scale: Scale) -> List[str]:
@@ -120,8 +137,9 @@ def figures(log: Path) -> Dict[str, Any]:
 
 
 def line(label: str, row: Dict[str, Any]) -> str:
-    paper = row["paper"]["test"]
-    figures_of_row = f"{row['parameters'] / 1e6:.2f}M parameters, validation {row['valid']:.1f}, test {row['test']:.1f}"
+    first, paper = row["runs"][0], row["paper"]["test"]
+    valid, test = (", ".join(f"{found[key]:.1f}" for found in row["runs"]) for key in ("valid", "test"))
+    figures_of_row = f"{first['parameters'] / 1e6:.2f}M parameters, validation {valid}, test {test}"
     return f"{label}: {figures_of_row}" + (f" (paper, at its size: {paper})" if paper else "")
 
 

@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import sys
 from pathlib import Path
 from typing import Optional
 
@@ -32,6 +33,14 @@ def _plain(value):
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else "inf"
     return value
+
+
+def machine() -> str:
+    """Return a line on hardware and versions, for beside the numbers."""
+    import torch
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
+    return f"{device}, torch {torch.__version__}, Python {sys.version.split()[0]}"
 
 
 def pyplot():

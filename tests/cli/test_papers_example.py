@@ -19,18 +19,31 @@ def texts(tmp_path):
 
 
 def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, tmp_path):
-    command = [*RUN, "table-2", "--from", texts, "--workdir", tmp_path / "work", "--updates", "4", "--rows"]
+    command = [*RUN, "table-2", "--from", texts, "--workdir", tmp_path / "work", "--updates", "4", "--try-updates", "2"]
+    command += ["--seeds", "1", "2", "--rows"]
     output = commands.ok(*command, "tied")
     assert "tied: " in output and "(paper, at its size: 86.2)" in output
     saved = json.loads((tmp_path / "work" / "table-2-ptb-cpu.json").read_text())
     assert list(saved["rows"]) == ["tied"] and saved["scale"] == "cpu"
     row = saved["rows"]["tied"]
-    assert [run["lr"] for run in row["tried"]] == [0.002, 0.004] and row["valid"] == min(run["valid"] for run in row["tried"])
-    assert row["curve"][-1][0] == row["updates"] == 4 and row["test"] > 1
+    assert [(run["setting"]["lr"], run["setting"]["dropout"]) for run in row["tried"]] == [
+        (0.002, 0),
+        (0.004, 0),
+        (0.002, 0.2),
+        (0.004, 0.2),
+    ]
+    assert row["setting"] == min(row["tried"], key=lambda run: run["valid"])["setting"]
+    for seed, found in enumerate(row["runs"], 1):
+        assert found["seed"] == seed and found["curve"][-1][0] == found["updates"] == 4 and found["test"] > 1
+        assert (tmp_path / "work" / found["checkpoint"]).exists()
+    assert row["runs"][0]["valid"] != row["runs"][1]["valid"] and {run["updates"] for run in row["tried"]} == {2}
     again = commands.ok(*command, "tied")
     assert "fairseq-train" not in again and "evaluate" not in again
     table = commands.ok(sys.executable, ROOT / "examples" / "papers" / "report.py", tmp_path / "work", "--out", tmp_path / "r.md")
-    assert "r.md" in table and f"| tied | {row['parameters'] / 1e6:.2f} | {row['lr']:g} |" in (tmp_path / "r.md").read_text()
+    size, setting = row["runs"][0]["parameters"], row["setting"]
+    dropout = f"dropout {setting['dropout']:g}"
+    assert "r.md" in table
+    assert f"| tied | {size / 1e6:.2f} | lr {setting['lr']:g}, {dropout} |" in (tmp_path / "r.md").read_text()
 
 
 def test_unknown_rows_and_datasets_are_refused(commands, tmp_path):

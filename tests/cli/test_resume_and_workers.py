@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 import torch
-from cli_helpers import BIN, PLUGIN, SMALL, TRAINING
+from cli_helpers import BIN, PLUGIN, SMALL, SYSTEM_PATH, TRAINING
 
 EXACT = ["--save-interval-updates", "4", "--max-update", "10", "--valid-subset", "valid,valid1"]
 SHIFT = "decoder.words.head.bias.bias"  # shifts all logits alike: its gradient is rounding alone
@@ -74,14 +74,21 @@ def test_counters_of_schedule_and_patience_survive_a_resume(commands, corpus, tm
     assert whole[0] == 2 and whole[2]["num_runs"] > 2
 
 
-def two_workers(data, save, *options):
+def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        return probe.getsockname()[1]
+
+
+def distributed(data, save, *options):
     command = [BIN / "fairseq-train", data, *PLUGIN, *SMALL, *TRAINING, "--save-dir", save, "--cpu"]
-    command += ["--distributed-init-method", f"tcp://127.0.0.1:{port}", "--distributed-world-size", "2"]
-    command += ["--distributed-no-spawn", "--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp", *options]
-    command += ["--load-checkpoint-on-all-dp-ranks", "--distributed-rank"]
+    command += ["--distributed-world-size", "2", "--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
+    return [*command, "--load-checkpoint-on-all-dp-ranks", *options]
+
+
+def two_workers(data, save, *options):
+    command = distributed(data, save, "--distributed-init-method", f"tcp://127.0.0.1:{free_port()}", *options)
+    command += ["--distributed-no-spawn", "--distributed-rank"]
     ranks = [
         subprocess.Popen([str(c) for c in [*command, rank]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         for rank in (0, 1)
@@ -106,6 +113,38 @@ def test_two_workers_equal_one_and_resume(commands, corpus, tmp_path):
     assert "no state is carried" not in output
     resumed = weights(tmp_path / "resumed")
     assert all(torch.equal(double[name], resumed[name]) for name in double)
+
+
+# what SLURM gives its tasks; each here sees device 0, as with one GPU a task
+SRUN = """#!/bin/bash
+export SLURM_JOB_NODELIST=node SLURM_NNODES=1 SLURM_NTASKS_PER_NODE=2 SLURM_LOCALID=0
+SLURM_PROCID=0 "$@" & first=$!
+SLURM_PROCID=1 "$@" && wait $first
+"""
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "srun"])
+def test_launchers_train_to_the_weights_of_one_worker(commands, corpus, tmp_path, monkeypatch, launcher):
+    options = ["--max-update", "3", "--dropout", "0", "--dropout-in", "0", "--optimizer", "sgd", "--lr", "0.1"]
+    options += ["--disable-validation", "--batch-size"]
+    commands.train(corpus / "data", tmp_path / "one", *options, "4")
+    command = distributed(corpus / "data", tmp_path / "two", *options, "2")
+    if launcher == "torchrun":
+        rank = 'exec "$@" --distributed-init-method env:// --distributed-no-spawn --distributed-rank $RANK'
+        port = ["--nproc_per_node", "2", "--master_port", free_port()]
+        command = [BIN / "torchrun", *port, "--no-python", "bash", "-c", rank, "-", *command]
+    else:
+        for name, script in (("srun", SRUN), ("scontrol", "#!/bin/bash\necho localhost\n")):
+            (tmp_path / name).write_text(script)
+            (tmp_path / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{SYSTEM_PATH}")
+        command = [tmp_path / "srun", *command, "--distributed-port", free_port()]
+    done = subprocess.run(
+        [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120
+    )
+    assert done.returncode == 0 and "distributed init (rank 1)" in done.stdout, done.stdout[-3000:]
+    single, double = weights(tmp_path / "one"), weights(tmp_path / "two")
+    assert max((single[name] - double[name]).abs().max() for name in single if name != SHIFT) <= 1e-6
 
 
 def test_sparse_updates_are_the_same_on_every_worker(commands, corpus, tmp_path):
