@@ -7,12 +7,13 @@ FOLDER has run.py's JSON, and may have NAME.md for the words that belong under t
 
 import argparse
 import json
+import os
 import statistics
 import sys
 from pathlib import Path
 from typing import Any, Dict, List
 
-from experiments import SCALES
+from experiments import ANALYSES, DROPOUTS, EXPERIMENTS, SCALES
 
 from fairseq_groc.cli.results import pyplot
 
@@ -26,35 +27,83 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--about", type=Path, help="Markdown to begin with")
     args = parser.parse_args()
-    found = sorted(args.folder.glob("*-*-*.json"))
+    found = [path for name in (*EXPERIMENTS, *ANALYSES) for path in sorted(args.folder.glob(f"{name}-*-*.json"))]
     if not found:
         sys.exit(f"nothing found in {args.folder}: run examples/papers/run.py first")
     parts = [args.about.read_text().rstrip()] if args.about else ["# Results"]
     for path in found:
         results = json.loads(path.read_text())
-        picture = args.out.with_name(f"results-{path.stem}.png")
-        draw(results, picture)
-        parts.append(section(results, picture))
+        picture = path.with_suffix(".png")
+        if "experiment" in results:
+            draw(results, picture)
+        shown = os.path.relpath(picture, args.out.parent)
+        parts.append((experiment if "experiment" in results else analysis)(results, shown))
         if path.with_suffix(".md").exists():
             parts.append(path.with_suffix(".md").read_text().rstrip())
     args.out.write_text("\n\n".join(parts) + "\n")
     print(args.out)
 
 
-def section(results: Dict[str, Any], picture: Path) -> str:
+def experiment(results: Dict[str, Any], picture: str) -> str:
     """Return the title, the command, the table and the picture of one experiment."""
     scale = SCALES[results["scale"]]
     seeds = max(([run["seed"] for run in row["runs"]] for row in results["rows"].values()), key=len)
     command = f"python examples/papers/run.py {results['experiment']} --dataset {results['dataset']} --scale {results['scale']}"
     command += " --workdir DIR" + (f" --seeds {' '.join(map(str, seeds))}" if len(seeds) > 1 else "")
     lines = [f"## {results['title']}: {TITLES[results['dataset']]}, scale {results['scale']}", "", f"    {command}", ""]
-    lines += ["| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS)]
-    lines += ["| " + " | ".join(cells(label, row)) + " |" for label, row in results["rows"].items()]
+    lines += table(COLUMNS, [cells(label, row) for label, row in results["rows"].items()])
     tried = f"Settings tried: {'; '.join(setting(values) for values in results['grid'])}"
     if scale.try_updates:
         tried += f"; each for {results['try_updates']:,} updates"
     lines += ["", f"{tried}. The best on validation text trained the row. {results['machine']}."]
-    return "\n".join([*lines, "", f"![validation perplexity against updates]({picture.name})"])
+    return "\n".join([*lines, "", f"![validation perplexity against updates]({picture})"])
+
+
+def analysis(results: Dict[str, Any], picture: str) -> str:
+    """Return the title, the command, the table and the picture of what was found out about models."""
+    about, name = ANALYSES[results["analysis"]], results["analysis"]
+    command = f"python examples/papers/analyses.py {name} --dataset {results['dataset']} --scale {results['scale']} --workdir DIR"
+    lines = [f"## {results['title']}: {TITLES[results['dataset']]}, scale {results['scale']}", "", f"    {command}", ""]
+    lines += FOUND[name](results["found"])
+    lines += [
+        "",
+        f"With the models of {EXPERIMENTS[about.table].title.partition(':')[0]}: {results['model']}. Paper: {about.paper}",
+    ]
+    lines += ["", f"![{about.title}]({picture})"]
+    return "\n".join(lines)
+
+
+def bins(found: Dict[str, Any]) -> List[str]:
+    """Return the differences of loss, a row a baseline and bin."""
+    columns = ["baseline", "occurrences", "words", "tokens", "mean, nats", "median, nats", "relative"]
+    rows = [(name, b) for name, of_baseline in found["bins"].items() for b in of_baseline]
+    sizes = [[name, b["label"], f"{b['words']:,}", f"{b['tokens']:,}"] for name, b in rows]
+    gains = [[f"{b['mean']:.3f}", f"{b['median']:.3f}", f"{b['relative']:.1f}%"] for _, b in rows]
+    return table(columns, [size + gain for size, gain in zip(sizes, gains)])
+
+
+def coverage(found: Dict[str, Any]) -> List[str]:
+    """Return a row a share of the entries."""
+    columns = ["entries kept", "words with relations", "words with a definition", "test perplexity"]
+    parts = ("share", "relations", "definitions")
+    return table(columns, [[*(f"{row[key]:.0%}" for key in parts), f"{row['perplexity']:.1f}"] for row in found["rows"]])
+
+
+def grid(found: Dict[str, Any]) -> List[str]:
+    """Return perplexities, a row a weight and a column a theta."""
+    thetas = sorted({row["cache_theta"] for row in found["grid"]})
+    perplexity = {(row["local_weight"], row["cache_theta"]): row["perplexity"] for row in found["grid"]}
+    weights = sorted({weight for weight, _ in perplexity})
+    columns = ["weight", *(f"theta {theta:g}" for theta in thetas)]
+    return table(columns, [[f"{weight:g}", *(f"{perplexity[weight, theta]:.1f}" for theta in thetas)] for weight in weights])
+
+
+FOUND = {"figure-3": bins, "drill-figure-3": bins, "coverage": coverage, "figure-7": grid}
+
+
+def table(columns: List[str], rows: List[List[str]]) -> List[str]:
+    """Return the lines of a table in Markdown."""
+    return ["| " + " | ".join(row) + " |" for row in (columns, ["---"] * len(columns), *rows)]
 
 
 def cells(label: str, row: Dict[str, Any]) -> List[str]:
@@ -62,13 +111,15 @@ def cells(label: str, row: Dict[str, Any]) -> List[str]:
     runs, paper = row["runs"], row["paper"]
     figures = [spread([run[key] for run in runs]) for key in ("valid", "test")]
     published = [str(paper["test"] or ""), f"{paper['parameters_millions']:g}" if paper["parameters_millions"] else ""]
-    speed = f"{statistics.median(run['ups'] for run in runs):.1f}"
+    speeds = [run["ups"] for run in runs if run["ups"]]
+    speed = f"{statistics.median(speeds):.1f}" if speeds else ""
     return [label, f"{runs[0]['parameters'] / 1e6:.2f}", setting(row["setting"]), speed, *figures, *published]
 
 
 def setting(values: Dict[str, Any]) -> str:
     """Return a setting in words; dropouts that are equal are one."""
-    return ", ".join(f"{key} {value:g}" for key, value in values.items() if key != "dropout_in" or value != values.get("dropout"))
+    same = [key for key in DROPOUTS[1:] if values.get(key) == values.get("dropout")]
+    return ", ".join(f"{key} {value:g}" for key, value in values.items() if key not in same)
 
 
 def spread(values: List[float]) -> str:

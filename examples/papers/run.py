@@ -10,14 +10,15 @@ import argparse
 import json
 import os
 import re
+import statistics
 import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from experiments import EXPERIMENTS, SCALES, Scale, options_of
+from experiments import EXPERIMENTS, SCALES, Row, Scale, options_of
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, in_process, run
-from fairseq_groc.cli.results import machine
+from fairseq_groc.cli.results import machine, write_json
 from fairseq_groc.data.training_log import read_curves
 from fairseq_groc.modules.heads import HEADS
 from fairseq_groc.options import flag
@@ -40,14 +41,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="each a run with the settings that the first one chose")
     args = parser.parse_args()
     experiment, scale = EXPERIMENTS[args.experiment], SCALES[args.scale]
-    labels = [label for label, _ in experiment.rows]
+    labels = [row.label for row in experiment.rows]
     if args.dataset not in experiment.datasets:
         parser.error(f"{args.experiment} has no {args.dataset}: {', '.join(experiment.datasets)}")
     if unknown := set(args.rows or []) - set(labels):
         parser.error(f"--rows {' '.join(sorted(unknown))}: expected some of {', '.join(labels)}")
     scale = scale._replace(updates=args.updates or scale.updates, try_updates=args.try_updates or scale.try_updates)
     os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
-    data = prepare(args)
     results = args.workdir / f"{args.experiment}-{args.dataset}-{args.scale}.json"
     rows: Dict[str, Any] = json.loads(results.read_text())["rows"] if results.exists() else {}
     about = {
@@ -58,32 +58,39 @@ def main() -> None:
         "machine": machine(),
     }
     about |= {"grid": scale.grid, "try_updates": scale.try_updates}
-    for label, name in experiment.rows:
-        if args.rows is None or label in args.rows:
-            rows[label] = row_of(args, data, name.format(data=args.dataset), scale)
-            results.write_text(json.dumps({**about, "rows": {key: rows[key] for key in labels if key in rows}}, indent=1) + "\n")
-            print(line(label, rows[label]), flush=True)
+    for row in experiment.rows:
+        if args.rows is None or row.label in args.rows:
+            rows[row.label] = figures_of(args, row, scale)
+            write_json(results, {**about, "rows": {label: rows[label] for label in labels if label in rows}})
+            print(line(row.label, rows[row.label]), flush=True)
 
 
-def prepare(args) -> Path:
-    """Return the data folder of the text, made if it is not there."""
-    data = args.workdir / "data" / args.dataset
+def prepare(args, keep: Optional[float]) -> Path:
+    """Return the data folder of the text with a share of the lexicon's entries, made if it is not there."""
+    data = args.workdir / "data" / (args.dataset if keep is None else f"{args.dataset}-keep{keep:g}")
     if not (data / "binarised.json").exists():
         source = ["--from", args.source] if args.source else []
+        source += [] if keep is None else ["--keep-entries", keep]
         run(ROOT / "scripts" / "preprocess.sh", "--dataset", DATASETS[args.dataset], *source, "--dest", data)
     return data
 
 
-def row_of(args, data: Path, preset: str, scale: Scale) -> Dict[str, Any]:
+def figures_of(args, row: Row, scale: Scale) -> Dict[str, Any]:
     """Choose a setting on validation text, train with every seed, score the test text; return all figures."""
-    published = PRESETS[preset]
-    paper = {"parameters_millions": published.parameters, "test": published.test}
+    preset = row.preset.format(data=args.dataset)
+    published, data = PRESETS[preset], prepare(args, row.keep)
+    paper = {"parameters_millions": published.parameters, "test": row.test or published.test}
+    name = preset if row.keep is None else f"{preset}-keep{row.keep:g}"
+
+    def train(setting: Dict[str, Any], seed: int, updates: Optional[int]) -> Dict[str, Any]:
+        return trained(args, data, name, model_options(args, preset, scale), scale, setting, seed, updates)
+
     first, *others = args.seeds
-    tried = [trained(args, data, preset, scale, setting, first, scale.try_updates) for setting in scale.grid]
+    tried = [train(setting, first, scale.try_updates) for setting in scale.grid]
     setting = scale.grid[tried.index(min(tried, key=lambda found: found["valid"]))]
     runs = []
     for seed in (first, *others):
-        found = trained(args, data, preset, scale, setting, seed, scale.updates)
+        found = train(setting, seed, scale.updates)
         report = args.workdir / Path(found["checkpoint"]).parent / "test.json"
         if not report.exists():
             checkpoint = args.workdir / found["checkpoint"]
@@ -94,15 +101,15 @@ def row_of(args, data: Path, preset: str, scale: Scale) -> Dict[str, Any]:
 
 
 def trained(
-    args, data: Path, preset: str, scale: Scale, setting: Dict[str, Any], seed: int, updates: Optional[int]
+    args, data: Path, name: str, model: List, scale: Scale, setting: Dict[str, Any], seed: int, updates: Optional[int]
 ) -> Dict[str, Any]:
     """Train one model; return its setting, and what its log says."""
-    parts = [preset, *(f"{key}{value:g}" for key, value in setting.items()), f"seed{seed}", *([str(updates)] if updates else [])]
+    parts = [name, *(f"{key}{value:g}" for key, value in setting.items()), f"seed{seed}", *([str(updates)] if updates else [])]
     save = args.workdir / args.scale / "-".join(parts)
     log = save / "train.log"
     if not (log.exists() and "done training" in log.read_text()):
         save.mkdir(parents=True, exist_ok=True)
-        options = [*model_options(args, preset, scale), *scale.training.format(updates=updates).split(), "--seed", seed]
+        options = [*model, *scale.training.format(updates=updates).split(), "--seed", seed]
         options += [part for key, value in setting.items() for part in (flag(key), value)]
         if updates:
             interval = max(1, updates // 8)
@@ -131,9 +138,9 @@ def figures(log: Path) -> Dict[str, Any]:
     text = log.read_text()
     curve = read_curves(log, "ppl")["valid"]
     parameters = int(re.findall(r"num. shared model params: ([\d,]+)", text)[0].replace(",", ""))
-    speeds = sorted(float(value) for value in re.findall(r"ups=([\d.]+)", text)) or [float("nan")]
-    valid = min(ppl for _, ppl in curve)
-    return {"valid": valid, "parameters": parameters, "updates": curve[-1][0], "ups": speeds[len(speeds) // 2], "curve": curve}
+    speeds = [float(value) for value in re.findall(r"ups=([\d.]+)", text)]
+    valid, ups = min(ppl for _, ppl in curve), statistics.median(speeds) if speeds else None
+    return {"valid": valid, "parameters": parameters, "updates": curve[-1][0], "ups": ups, "curve": curve}
 
 
 def line(label: str, row: Dict[str, Any]) -> str:

@@ -33,8 +33,8 @@ def run(args) -> None:
     check_out(args.out)
     if args.out:
         pyplot()
-    lexicon = open_lexicon(args.lexicon_path)
-    rows = [measured(args, ThinnedLexicon(lexicon, share, args.seed)) for share in sorted(args.shares)]
+    whole = ThinnedLexicon(open_lexicon(args.lexicon_path), 1, args.seed)
+    rows = [measured(args, whole.with_share(share)) for share in sorted(args.shares)]
     print(f"{'kept':>6}{'with relations':>16}{'with a definition':>19}{'perplexity':>12}")
     for row in rows:
         print(f"{row['share']:>6.0%}{row['relations']:>16.1%}{row['definitions']:>19.1%}{row['perplexity']:>12,.2f}")

@@ -1,27 +1,69 @@
-"""Print what a word is made of: characters, relations, gloss words, and where each came from."""
+"""Show what a word is made of: characters, relations, gloss words, and where each came from."""
 
+import textwrap
+from pathlib import Path
+from typing import Any, Dict, List
+
+from fairseq_groc.cli.results import check_out, pyplot, write_json
 from fairseq_groc.cli.tables import add_lexicon_arguments, open_chosen
 
 
 def add_arguments(parser) -> None:
     parser.add_argument("word", nargs="+")
+    parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
     add_lexicon_arguments(parser)
 
 
 def run(args) -> None:
+    check_out(args.out)
+    if args.out:
+        pyplot()
     lexicon = open_chosen(args)
-    for word in args.word:
-        print(explain(word, lexicon, args.max_relations, args.max_definition))
+    words = [parts_of(word, lexicon.lookup(word, args.max_relations, args.max_definition)) for word in args.word]
+    for word in words:
+        print(explain(word, lexicon.name))
+    if args.out:
+        write_json(args.out, {"lexicon": lexicon.name, "words": words})
+        draw(words, args.out.with_suffix(".png"))
 
 
-def explain(word: str, lexicon, max_relations: int, max_definition: int) -> str:
+def parts_of(word: str, entry) -> Dict[str, Any]:
+    """Return what the word encoder reads of a word, and where it came from."""
+    characters = ["^", *(chr(b) if 32 < b < 127 else f"<{b:02x}>" for b in word.encode("utf-8")), "$"]
+    relations = [{"word": relation.word, "source": relation.source} for relation in entry.relations]
+    definition = {"words": list(entry.definition), "source": entry.definition_source}
+    return {"word": word, "characters": characters, "relations": relations, "definition": definition}
+
+
+def explain(word: Dict[str, Any], lexicon: str) -> str:
     """Return the explanation as lines of text."""
-    entry = lexicon.lookup(word, max_relations, max_definition)
-    spelled = " ".join(chr(b) if 32 < b < 127 else f"<{b:02x}>" for b in word.encode("utf-8"))
-    lines = [word, f"  characters   ^ {spelled} $"]
-    lines += [f"  relation     {r.word}  ({r.source})" for r in entry.relations]
-    if entry.definition:
-        lines.append(f"  definition   {' '.join(entry.definition)}  ({entry.definition_source})")
-    if not entry.relations and not entry.definition:
-        lines.append(f"  not in the lexicon ({lexicon.name}): its spelling alone")
+    relations, definition = word["relations"], word["definition"]
+    lines = [word["word"], f"  characters   {' '.join(word['characters'])}"]
+    lines += [f"  relation     {r['word']}  ({r['source']})" for r in relations]
+    if definition["words"]:
+        lines.append(f"  definition   {' '.join(definition['words'])}  ({definition['source']})")
+    if not relations and not definition["words"]:
+        lines.append(f"  not in the lexicon ({lexicon}): its spelling alone")
     return "\n".join(lines)
+
+
+def draw(words: List[Dict[str, Any]], path: Path) -> None:
+    """Save a row a word: the word, and its surface, relational and definitional parts."""
+    plot = pyplot()
+    figure, axes = plot.subplots(len(words), squeeze=False, figsize=(9, 2.2 * len(words)))
+    for axis, word in zip(axes[:, 0], words):
+        relations = ", ".join(relation["word"] for relation in word["relations"])
+        definition = " ".join(word["definition"]["words"])
+        parts = {"surface": " ".join(word["characters"]), "relational": relations, "definitional": definition}
+        axis.set(xlim=(0, 1), ylim=(-0.5, 2.5))
+        axis.axis("off")
+        axis.text(0.02, 1, word["word"], fontsize=14, fontweight="bold", va="center")
+        for number, (name, text) in enumerate(parts.items()):
+            place, color = 2 - number, f"C{number}" if text else "0.6"
+            axis.plot([0.2, 0.3], [1, place], color=color)
+            axis.text(0.31, place, name, color=color, va="center")
+            shown = textwrap.fill(textwrap.shorten(text, 150), 62) or "(none)"
+            axis.text(0.47, place, shown, color="black" if text else color, va="center", fontsize=9)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plot.close(figure)

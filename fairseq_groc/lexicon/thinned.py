@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from dataclasses import replace
 
@@ -27,13 +28,20 @@ class ThinnedLexicon:
         if not 0 <= share <= 1:
             raise LexiconError(f"--keep-entries {share:g}: expected a share from 0 to 1")
         self._lexicon, self.share, self.seed = lexicon, share, seed
+        self._lookup = functools.cache(lexicon.lookup)
         self.name = f"{lexicon.name}, {share:.0%} of the entries"
+
+    def with_share(self, share: float) -> ThinnedLexicon:
+        """Return one of another share; what this one has looked up is not looked up again."""
+        other = ThinnedLexicon(self._lexicon, share, self.seed)
+        other._lookup = self._lookup
+        return other
 
     def fingerprint(self) -> str:
         return f"{self._lexicon.fingerprint()}-keep{self.share:g}-seed{self.seed}"
 
     def lookup(self, word: str, max_relations: int, max_definition: int) -> Entry:
-        entry = self._lexicon.lookup(word, max_relations, max_definition)
+        entry = self._lookup(word, max_relations, max_definition)
         if not self._keeps(word, "relations"):
             entry = replace(entry, relations=())
         if not self._keeps(word, "definition"):

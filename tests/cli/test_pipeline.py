@@ -1,5 +1,6 @@
 """Preprocess, train, validate, score: the commands of the README on a tiny corpus."""
 
+import json
 import math
 import os
 import re
@@ -134,3 +135,13 @@ def test_explain(commands, corpus):
     assert "characters   ^ c a t $" in output
     assert "relation     feline  (mini.tsv:1)" in output
     assert "definition   a small domesticated animal with fur  (mini.tsv:1)" in output
+
+
+def test_explain_writes_what_it_shows(ours, tmp_path):
+    shown = ours("explain", "cat", "zz", "--lexicon-path", "tests/data/mini.tsv", "--out", tmp_path / "cat.json")
+    assert "not in the lexicon (file): its spelling alone" in shown and (tmp_path / "cat.png").stat().st_size > 1000
+    cat, zz = json.loads((tmp_path / "cat.json").read_text())["words"]
+    assert cat["characters"] == ["^", "c", "a", "t", "$"] and cat["relations"][0] == {"word": "feline", "source": "mini.tsv:1"}
+    assert cat["definition"] == {"words": "a small domesticated animal with fur".split(), "source": "mini.tsv:1"}
+    assert zz == {"word": "zz", "characters": ["^", "z", "z", "$"], "relations": [], "definition": {"words": [], "source": ""}}
+    assert "--out none/x.json: expected a name that ends in .json" in ours("explain", "cat", "--out", "none/x.json", code=1)

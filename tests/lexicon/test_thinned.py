@@ -37,3 +37,19 @@ def test_fingerprints_differ_and_wrong_shares_are_refused():
     assert len(prints | {"everything"}) == 5
     with pytest.raises(LexiconError, match="--keep-entries 1.5: expected a share from 0 to 1"):
         ThinnedLexicon(Everything(), 1.5)
+
+
+def test_other_shares_do_not_look_words_up_again():
+    class Counting(Everything):
+        looked_up = 0
+
+        def lookup(self, word, max_relations, max_definition):
+            self.looked_up += 1
+            return ENTRY
+
+    lexicon = Counting()
+    whole = ThinnedLexicon(lexicon, 1)
+    assert whole.lookup("word", 3, 10) == whole.with_share(1).lookup("word", 3, 10) == ENTRY
+    assert not whole.with_share(0).lookup("word", 3, 10).relations
+    assert lexicon.looked_up == 1
+    assert whole.with_share(0.3).fingerprint() == ThinnedLexicon(Everything(), 0.3).fingerprint()
