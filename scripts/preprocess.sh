@@ -5,7 +5,7 @@ set -euo pipefail
 usage() {
   cat <<'TEXT'
 usage: preprocess.sh --dest DIR [--train FILE] [--valid FILE]... [--test FILE]... [options]
-       preprocess.sh --dest DIR --dataset ptb|wikitext-2 [--from FOLDER]
+       preprocess.sh --dest DIR --dataset NAME [--from FOLDER] [--splits LIST] [options]
 
   --train FILE            training text; its words, by falling count, are the vocabulary
   --valid FILE            may be repeated: valid, valid1, ...
@@ -18,14 +18,18 @@ usage: preprocess.sh --dest DIR [--train FILE] [--valid FILE]... [--test FILE]..
   --lower                 lower-case
   --lexicon-path PATH     a .tsv or .jsonl lexicon, a WordNet folder, or 'none' (default: this machine's WordNet)
   --keep-entries SHARE    drop the lexicon's relations, and its definitions, of all but a share of the words
-  --dataset NAME          ptb or wikitext-2: train.txt, valid.txt, test.txt of --from FOLDER, else downloaded
+  --dataset NAME          ptb or wikitext-2: train.txt, valid.txt, test.txt of --from FOLDER, else downloaded;
+                          news-2007 to news-2011, web or wiki, GroC's cross-domain set: the published file in
+                          --from FOLDER, else downloaded; tokenised and lower-cased (docs/cross_domain.md)
+  --splits LIST           those of the dataset to take (default train,valid,test)
+  --tokens N,N,N          of the cross-domain set's train, valid, test (default 2000000,2000000,10000000)
   --workers N             for fairseq-preprocess (default 1)
 TEXT
 }
 die() { echo "preprocess.sh: $*" >&2; exit 1; }
 
 python=${PYTHON:-python}
-dest='' train='' dataset='' from='' vocabulary='' vocabulary_from='' threshold='' workers=1
+dest='' train='' dataset='' from='' vocabulary='' vocabulary_from='' threshold='' workers=1 chosen=train,valid,test tokens=''
 valid=() test=() text_options=() lexicon=() extra=()
 while [ $# -gt 0 ]; do
   case $1 in --help | -h) usage; exit 0 ;; --lower) text_options+=(--lower); shift; continue ;; esac
@@ -43,6 +47,8 @@ while [ $# -gt 0 ]; do
     --lexicon-path | --keep-entries) lexicon+=("$1" "$2") ;;
     --dataset) dataset=$2 ;;
     --from) from=$2 ;;
+    --splits) chosen=$2 ;;
+    --tokens) tokens=$2 ;;
     --workers) workers=$2 ;;
     *) die "unknown option $1: see --help" ;;
   esac
@@ -53,9 +59,12 @@ done
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
+wanted='train.txt, valid.txt and test.txt' # in --from FOLDER
 fetch() { # URL FILE
   echo "downloading $1" >&2
-  curl -fsSL --connect-timeout 20 --user-agent Mozilla/5.0 "$1" -o "$2" || die "cannot download $1. Put train.txt, valid.txt and test.txt in a folder and give --from FOLDER."
+  local shown=--silent; [ ! -t 2 ] || shown=--progress-bar
+  curl -fSL "$shown" --connect-timeout 20 --user-agent Mozilla/5.0 "$1" -o "$2" ||
+    die "cannot download $1. Put $wanted in a folder and give --from FOLDER."
 }
 download() { # into $scratch/raw
   mkdir -p "$scratch/raw"
@@ -68,13 +77,37 @@ download() { # into $scratch/raw
       fetch https://wikitext.smerity.com/wikitext-2-v1.zip "$scratch/wiki.zip"
       "$python" -m zipfile -e "$scratch/wiki.zip" "$scratch"
       for split in train valid test; do mv "$scratch/wikitext-2/wiki.$split.tokens" "$scratch/raw/$split.txt"; done ;;
+    *) fetch "$url" "$scratch/raw/$wanted" ;;
   esac
 }
+url='' # of a source of the cross-domain set
 if [ -n "$dataset" ]; then
-  case $dataset in ptb | wikitext-2) ;; *) die "--dataset $dataset: expected ptb or wikitext-2" ;; esac
-  if [ -z "$from" ]; then download; from=$scratch/raw; fi
-  train=$from/train.txt valid=("$from/valid.txt") test=("$from/test.txt")
+  case $dataset in
+    ptb | wikitext-2) ;;
+    news-200[789] | news-201[01])
+      url=https://www.statmt.org/wmt14/training-monolingual-news-crawl/news.${dataset#news-}.en.shuffled.gz ;;
+    web) url=https://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz ;;
+    wiki) url=https://wikitext.smerity.com/wikitext-103-v1.zip ;;
+    *) die "--dataset $dataset: expected ptb or wikitext-2, or news-2007 to news-2011, web or wiki" ;;
+  esac
+  texts=${from:-$scratch/raw} train='' valid=() test=()
+  if [ -n "$url" ]; then
+    texts=$scratch/slices wanted=${url##*/}
+    [ ${#text_options[@]} -eq 0 ] || die "$dataset is tokenised and lower-cased already: leave out --tokenize and --lower"
+  fi
+  for split in ${chosen//,/ }; do
+    case $split in
+      train) train=$texts/train.txt ;;
+      valid) valid=("$texts/valid.txt") ;;
+      test) test=("$texts/test.txt") ;;
+      *) die "--splits $chosen: expected some of train,valid,test" ;;
+    esac
+  done
 fi
+[ -n "$dataset" ] || [ "$chosen$from" = train,valid,test ] || die "--from and --splits go with --dataset"
+[ -z "$tokens" ] || [ -n "$url" ] || die "--tokens goes with --dataset news-2007 to news-2011, web and wiki"
+[[ ${tokens:-1,1,1} =~ ^[1-9][0-9]*,[1-9][0-9]*,[1-9][0-9]*$ ]] ||
+  die "--tokens $tokens: expected those of train, valid and test, as in 2000000,2000000,10000000"
 
 [ -n "$train" ] || [ -n "$vocabulary$vocabulary_from" ] || die "without --train, give --vocabulary FILE or --vocabulary-from DIR"
 [ -n "$train" ] || [ ${#valid[@]} -gt 0 ] || [ ${#test[@]} -gt 0 ] || die "no text given: --train, --valid or --test"
@@ -82,6 +115,10 @@ fi
 [ -z "$vocabulary" ] || [ -z "$vocabulary_from" ] || die "--vocabulary and --vocabulary-from: give one"
 [ -z "$threshold" ] || [ -z "$vocabulary$vocabulary_from" ] || die "--threshold has no meaning where a vocabulary is given"
 [ -z "$vocabulary" ] || [ ${#extra[@]} -eq 0 ] || die "--new-words-from would change --vocabulary FILE: give --vocabulary-from DIR"
+
+# what can be refused was: from here on it takes long
+if [ -n "$dataset" ] && [ -z "$from" ]; then download; from=$scratch/raw; fi
+[ -z "$url" ] || "$python" -m fairseq_groc prepare slice "$dataset" "$from" "$scratch/slices" ${tokens:+--tokens "$tokens"}
 
 splits=() files=() raw=()
 add() { # split file

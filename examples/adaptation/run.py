@@ -2,9 +2,9 @@
 
     python examples/adaptation/run.py --texts FOLDER --domain NAME=PATH ... [--temporal FOLDER] --workdir DIR
 
-FOLDER has train.txt, valid.txt and test.txt, tokenised and lower-cased; each PATH is a raw text or a folder of them. The files of
---temporal begin with a year: those up to 1985 train, the later ones are scored. Everything is done by commands of fairseq and of
-the package; what is done is skipped when it runs again.
+FOLDER has train.txt, valid.txt and test.txt, tokenised and lower-cased; each PATH is another such folder, a raw text, or a folder
+of raw texts. The files of --temporal begin with a year: those up to 1985 train, the later ones are scored. Everything is done by
+commands of fairseq and of the package; what is done is skipped when it runs again.
 """
 
 import argparse
@@ -71,18 +71,26 @@ def check_workdir(args) -> None:
 def domain_texts(args) -> Dict[str, Dict[str, Path]]:
     """Return the raw texts of every domain: train, valid, test. The first is where the models are trained."""
     work = args.workdir / "domains" / "raw"
-    found: Dict[str, Dict[str, Path]] = {"in-domain": {}}
-    for split, limit in (("train", args.train_tokens), ("valid", args.valid_tokens), ("test", args.test_tokens)):
-        lines = (args.texts / f"{split}.txt").read_text().splitlines()
-        found["in-domain"][split] = write(work / f"in-domain.{split}", head(lines, limit))
+    limits = {"train": 0, "valid": args.valid_tokens, "test": args.test_tokens}
+
+    def text(name: str, parts: Dict[str, List[str]], limits: Dict[str, int]) -> Dict[str, Path]:
+        return {split: write(work / f"{name}.{split}", head(lines, limits[split])) for split, lines in parts.items()}
+
+    found = {"in-domain": text("in-domain", splits_in(args.texts), {**limits, "train": args.train_tokens})}
     for pair in args.domain:
         name, path = pair.split("=", 1)
-        lines = tokenized(Path(path), work / f"{name}.all")
-        parts = {"train": lines[: len(lines) // 2], "valid": lines[len(lines) // 2 : len(lines) * 3 // 4]}
-        parts["test"] = lines[len(lines) * 3 // 4 :]
-        limits = {"train": 0, "valid": args.valid_tokens, "test": args.test_tokens}
-        found[name] = {split: write(work / f"{name}.{split}", head(part, limits[split])) for split, part in parts.items()}
+        if Path(path, "train.txt").exists():
+            parts = splits_in(Path(path))
+        else:
+            lines = tokenized(Path(path), work / f"{name}.all")
+            parts = {"train": lines[: len(lines) // 2], "valid": lines[len(lines) // 2 : len(lines) * 3 // 4]}
+            parts["test"] = lines[len(lines) * 3 // 4 :]
+        found[name] = text(name, parts, limits)
     return found
+
+
+def splits_in(folder: Path) -> Dict[str, List[str]]:
+    return {split: (folder / f"{split}.txt").read_text().splitlines() for split in ("train", "valid", "test")}
 
 
 def temporal_texts(args) -> Dict[str, Dict[str, Path]]:

@@ -1,8 +1,8 @@
-"""Tables and pictures in Markdown from what run.py has written.
+"""A page with the tables and pictures of what run.py and analyses.py have written.
 
-    python examples/papers/report.py FOLDER --out docs/results.md [--about FILE]
+    python examples/papers/report.py FOLDER --out docs/results.md
 
-FOLDER has run.py's JSON, and may have NAME.md for the words that belong under the table of NAME.json.
+FOLDER has their JSON, and may have about.md to begin with and NAME.md for the words that belong under the table of NAME.json.
 """
 
 import argparse
@@ -15,8 +15,6 @@ from typing import Any, Dict, List
 
 from experiments import ANALYSES, DROPOUTS, EXPERIMENTS, SCALES
 
-from fairseq_groc.cli.results import pyplot
-
 TITLES = {"ptb": "Penn Treebank", "wikitext2": "WikiText-2"}
 COLUMNS = ["", "M parameters", "setting", "updates a second", "validation", "test", "paper, test", "paper, M parameters"]
 
@@ -25,23 +23,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--about", type=Path, help="Markdown to begin with")
     args = parser.parse_args()
-    found = [path for name in (*EXPERIMENTS, *ANALYSES) for path in sorted(args.folder.glob(f"{name}-*-*.json"))]
+    args.out.write_text(page(args.folder, args.out.parent))
+    print(args.out)
+
+
+def page(folder: Path, place: Path) -> str:
+    """Return the page of all results in *folder*, with links as they are from *place*."""
+    found = [path for name in (*EXPERIMENTS, *ANALYSES) for path in sorted(folder.glob(f"{name}-*-*.json"))]
     if not found:
-        sys.exit(f"nothing found in {args.folder}: run examples/papers/run.py first")
-    parts = [args.about.read_text().rstrip()] if args.about else ["# Results"]
+        sys.exit(f"nothing found in {folder}: run examples/papers/run.py first")
+    about = folder / "about.md"
+    parts = [about.read_text().rstrip() if about.exists() else "# Results"]
     for path in found:
         results = json.loads(path.read_text())
-        picture = path.with_suffix(".png")
-        if "experiment" in results:
-            draw(results, picture)
-        shown = os.path.relpath(picture, args.out.parent)
-        parts.append((experiment if "experiment" in results else analysis)(results, shown))
+        picture = os.path.relpath(path.with_suffix(".png"), place)
+        parts.append((experiment if "experiment" in results else analysis)(results, picture))
         if path.with_suffix(".md").exists():
             parts.append(path.with_suffix(".md").read_text().rstrip())
-    args.out.write_text("\n\n".join(parts) + "\n")
-    print(args.out)
+    return "\n\n".join(parts) + "\n"
 
 
 def experiment(results: Dict[str, Any], picture: str) -> str:
@@ -127,21 +127,6 @@ def spread(values: List[float]) -> str:
     if len(values) == 1:
         return f"{values[0]:.1f}"
     return f"{statistics.mean(values):.1f} ± {statistics.stdev(values):.1f} ({len(values)} seeds)"
-
-
-def draw(results: Dict[str, Any], path: Path) -> None:
-    """Save the learning curves of all rows, the first seed's."""
-    plot = pyplot()
-    figure, axes = plot.subplots(figsize=(7, 4.2))
-    for number, (label, row) in enumerate(results["rows"].items()):
-        axes.plot(*zip(*row["runs"][0]["curve"]), marker="o", markersize=3, color=f"C{number % 10}", label=label)
-    axes.set(xlabel="updates", ylabel="validation perplexity", yscale="log")
-    axes.yaxis.set_major_formatter("{x:,.0f}")
-    axes.yaxis.set_minor_formatter("{x:,.0f}")
-    axes.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plot.close(figure)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any, Dict, List, Optional
 from experiments import EXPERIMENTS, SCALES, Row, Scale, options_of
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, in_process, run
-from fairseq_groc.cli.results import machine, write_json
+from fairseq_groc.cli.results import machine, pyplot, write_json
 from fairseq_groc.data.training_log import read_curves
 from fairseq_groc.modules.heads import HEADS
 from fairseq_groc.options import flag
@@ -61,7 +61,9 @@ def main() -> None:
     for row in experiment.rows:
         if args.rows is None or row.label in args.rows:
             rows[row.label] = figures_of(args, row, scale)
-            write_json(results, {**about, "rows": {label: rows[label] for label in labels if label in rows}})
+            rows = {label: rows[label] for label in labels if label in rows}
+            write_json(results, {**about, "rows": rows})
+            draw(rows, results.with_suffix(".png"))
             print(line(row.label, rows[row.label]), flush=True)
 
 
@@ -148,6 +150,21 @@ def line(label: str, row: Dict[str, Any]) -> str:
     valid, test = (", ".join(f"{found[key]:.1f}" for found in row["runs"]) for key in ("valid", "test"))
     figures_of_row = f"{first['parameters'] / 1e6:.2f}M parameters, validation {valid}, test {test}"
     return f"{label}: {figures_of_row}" + (f" (paper, at its size: {paper})" if paper else "")
+
+
+def draw(rows: Dict[str, Any], path: Path) -> None:
+    """Save the learning curves of all rows, the first seed's."""
+    plot = pyplot()
+    figure, axes = plot.subplots(figsize=(7, 4.2))
+    for number, (label, row) in enumerate(rows.items()):
+        axes.plot(*zip(*row["runs"][0]["curve"]), marker="o", markersize=3, color=f"C{number % 10}", label=label)
+    axes.set(xlabel="updates", ylabel="validation perplexity", yscale="log")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.yaxis.set_minor_formatter("{x:,.0f}")
+    axes.legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plot.close(figure)
 
 
 if __name__ == "__main__":

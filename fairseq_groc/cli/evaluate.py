@@ -2,11 +2,11 @@
 
 import logging
 import multiprocessing
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Dict, Optional
 
 import torch
+from fairseq.utils import import_user_module
 
 from fairseq_groc.cli.results import check_out, write_json
 from fairseq_groc.cli.score import adapter_options, add_adapter_arguments, load
@@ -64,6 +64,7 @@ def run(args) -> None:
 
 def share(args, worker: int) -> Dict[str, Any]:
     """Score one worker's streams and return what the report needs of them."""
+    import_user_module(args)  # a worker is a new process
     torch.set_num_threads(max(1, torch.get_num_threads() // args.workers))
     hub, dataset = open_split(args)
     task, decoder = hub.task, hub.models[0].decoder
@@ -83,7 +84,7 @@ def share(args, worker: int) -> Dict[str, Any]:
         "verified": scores.verified,
         "vocabulary": int((~decoder.words.impossible).sum()),
         "known_vocabulary": int((known & ~decoder.words.impossible).sum()),
-        "adapters": asdict(decoder.adapter.settings) if decoder.adapter else {},
+        "adapters": vars(decoder.adapter.settings) if decoder.adapter else {},
         "cache_text": remembered(decoder.adapter),
         "block": block,
     }

@@ -33,7 +33,9 @@ def add_arguments(parser) -> None:
     )
     group.add_argument("--limit-vocabulary", metavar="FILE", help="predict only the words of this file, the first of each line")
     group.add_argument(
-        "--lexicon-path", help="of new words: a .tsv or .jsonl lexicon, a WordNet folder, or 'none' (default: that of the data)"
+        "--lexicon-path",
+        help="of new words: a .tsv or .jsonl lexicon, a WordNet folder, 'none', or NAME or NAME:TEXT of one that is registered "
+        "(default: that of the data)",
     )
 
 

@@ -3,7 +3,6 @@
 import logging
 import math
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Tuple
 
@@ -15,7 +14,7 @@ from fairseq_groc.data.streams import Block
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.modules.probabilities import LOG_ZERO
 from fairseq_groc.options import flag
-from fairseq_groc.tasks.config import AdapterConfig
+from fairseq_groc.tasks.config import adapter_fields
 
 logger = logging.getLogger(__name__)
 
@@ -72,21 +71,17 @@ def _lines(args) -> Iterator[str]:
 def add_adapter_arguments(parser) -> None:
     """Add the task's options of adapters."""
     group = parser.add_argument_group("adapters, as in the task")
-    for option in fields(AdapterConfig):
-        if option.name != "_name":
-            switch = option.type is bool
-            kind: Dict[str, Any] = (
-                {"action": "store_true"} if switch else {"type": str if option.default is None else option.type}
-            )
-            group.add_argument(flag(option.name), default=option.default, help=option.metadata["help"], **kind)
+    for option in adapter_fields():
+        switch = option.type is bool
+        kind: Dict[str, Any] = {"action": "store_true"} if switch else {"type": str if option.default is None else option.type}
+        group.add_argument(flag(option.name), default=option.default, help=option.metadata["help"], **kind)
 
 
 def adapter_options(args) -> Dict[str, Any]:
     """Return the options of adapters, as given or by default; a command that has none of them takes no tuned ones either."""
-    names = [option.name for option in fields(AdapterConfig) if option.name != "_name"]
     if not hasattr(args, "uniform_weight"):
         return {"no_tuned_adapters": True}
-    return {name: getattr(args, name) for name in names}
+    return {option.name: getattr(args, option.name) for option in adapter_fields()}
 
 
 def _report_unknown(texts: List[str], dictionary, data: str) -> None:

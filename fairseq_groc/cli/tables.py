@@ -20,7 +20,9 @@ def add_arguments(parser) -> None:
 def add_lexicon_arguments(parser, thinned: bool = True) -> None:
     """Add the options that say which lexicon is read, and how much of it."""
     parser.add_argument(
-        "--lexicon-path", help="a .tsv or .jsonl lexicon, a WordNet folder, or 'none' (default: this machine's WordNet)"
+        "--lexicon-path",
+        help="a .tsv or .jsonl lexicon, a WordNet folder, 'none', or NAME or NAME:TEXT of one that is registered (default: this "
+        "machine's WordNet)",
     )
     parser.add_argument("--max-relations", type=int, default=MAX_RELATIONS)
     parser.add_argument("--max-definition", type=int, default=MAX_DEFINITION)

@@ -1,8 +1,8 @@
 """Search the settings of a cache, the uniform distribution and the discount on validation text, in one pass of the model."""
 
 import math
-from dataclasses import asdict
 from pathlib import Path
+from typing import List
 
 from fairseq_groc.cli.evaluate import add_break_mode, open_split
 from fairseq_groc.cli.results import check_out, pyplot, write_json
@@ -10,20 +10,24 @@ from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.scoring import Place
 from fairseq_groc.evaluation.stored import store_tuned
 from fairseq_groc.evaluation.tuning import Grid, best, heat_map, read, search
-from fairseq_groc.modules.adapters import AdapterSettings
+from fairseq_groc.modules.adapters import CACHES, OPTIONS, AdapterSettings
+from fairseq_groc.options import flag
 
-CACHES = ("none", "unigram", "local", "unbounded")
+NAMED = ("cache_theta", "cache_size", "cache_neighbors")  # options whose values have short names here
 
 
 def add_arguments(parser) -> None:
     parser.add_argument("--path", required=True, help="checkpoint")
     parser.add_argument("--data", required=True, help="data folder with the text and the vocabulary")
     parser.add_argument("--split", default="valid", help="which text of it")
-    parser.add_argument("--cache", choices=CACHES, default="local")
+    parser.add_argument("--cache", choices=("none", *CACHES), default="local")
     parser.add_argument("--weights", type=float, nargs="+", default=Grid.weights, help="of the cache: 1 - lambda of the paper")
     parser.add_argument("--thetas", type=float, nargs="+", default=Grid.thetas)
     parser.add_argument("--sizes", type=int, nargs="+", default=Grid.sizes, help="N")
     parser.add_argument("--neighbors", type=int, nargs="+", default=Grid.neighbors, help="K")
+    for name in _others():
+        option = OPTIONS[name]
+        parser.add_argument(flag(name), type=type(option.default), nargs="+", default=[option.default], help=option.help)
     parser.add_argument("--uniform", type=float, nargs="+", default=Grid.uniform, help="weights of the uniform distribution")
     parser.add_argument("--discounts", type=float, nargs="+", default=Grid.discounts, help="factors on new words")
     parser.add_argument("--streams", type=int, default=1, help="contiguous streams")
@@ -40,7 +44,8 @@ def run(args) -> None:
         raise OptionError(f"--streams {args.streams}: expected a positive number")
     if args.cache_text and args.cache != "unbounded":
         raise OptionError("--cache-text does nothing without --cache unbounded: give both, or leave it out")
-    grid = Grid(args.cache, args.weights, args.thetas, args.sizes, args.neighbors, args.uniform, args.discounts)
+    more = {name: getattr(args, name) for name in _others()}
+    grid = Grid(args.cache, args.weights, args.thetas, args.sizes, args.neighbors, args.uniform, args.discounts, more)
     check(grid)
     if args.out:
         pyplot()  # before the work, not after it
@@ -60,7 +65,7 @@ def run(args) -> None:
         raise DataError("the perplexity is no number: the checkpoint is broken")
     print(f"best: {ppl:,.2f}  {describe(settings)}")
     if args.out:
-        rows = [{"perplexity": p, **asdict(s)} for s, p in tried]
+        rows = [{"perplexity": p, **vars(s)} for s, p in tried]
         write_json(args.out, {"split": args.split, "tokens": len(found.lprobs), "grid": rows})
         drawn = heat_map(tried, grid)
         if drawn:
@@ -70,6 +75,11 @@ def run(args) -> None:
         about = {"split": args.split, "perplexity": ppl, "tokens": len(found.lprobs)}
         store_tuned(Path(args.data), model.decoder, settings, cache_text=text, **about)
         print(f"the default from now on for this model over {args.data}")
+
+
+def _others() -> List[str]:
+    """Return the options of caches that have no short name here."""
+    return [name for cache in CACHES.values() for name in cache.options if name not in NAMED]
 
 
 def check(grid: Grid) -> None:
@@ -88,8 +98,7 @@ def check(grid: Grid) -> None:
 
 def describe(settings: AdapterSettings) -> str:
     """Return what is not a default."""
-    changed = {name: value for name, value in asdict(settings).items() if value != getattr(AdapterSettings, name)}
-    return ", ".join(f"--{name.replace('_', '-')} {value:g}" for name, value in changed.items()) or "the model alone"
+    return ", ".join(f"{flag(name)} {value:g}" for name, value in settings.changes().items()) or "the model alone"
 
 
 def draw(axis: str, across, lambdas, perplexities, path: Path) -> None:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import logging
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
@@ -45,7 +44,7 @@ def tuned_adapters(data: Path, decoder) -> Optional[Tuple[AdapterSettings, Optio
     if tuned is None:
         return None
     settings = AdapterSettings(**tuned["settings"])
-    chosen = ", ".join(f"{name} {value:g}" for name, value in asdict(settings).items() if value != getattr(AdapterSettings, name))
+    chosen = ", ".join(f"{name} {value:g}" for name, value in settings.changes().items())
     logger.info(f"adapters as tuned on '{tuned['split']}' (--no-tuned-adapters leaves them out): {chosen or 'none'}")
     return settings, tuned.get("cache_text")
 
@@ -55,7 +54,7 @@ def store_tuned(data: Path, decoder, settings: AdapterSettings, **found: Any) ->
     path, scratch = data / TUNED, data / f".{TUNED}"
     with FileLock(data / f".{TUNED}.lock"):  # another model may be tuned at the same time
         models = _read(path) if path.exists() else {}
-        models[fingerprint(decoder)] = {"settings": asdict(settings), **found}
+        models[fingerprint(decoder)] = {"settings": settings.changes(), **found}
         scratch.write_text(json.dumps({"format": FORMAT, "models": models}, indent=1) + "\n")
         os.replace(scratch, path)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.evaluation.scoring import Place, blocks
-from fairseq_groc.modules.adapters import Adapter, AdapterSettings, Memory
+from fairseq_groc.modules.adapters import CACHES, OPTIONS, Adapter, AdapterSettings, Memory
 from fairseq_groc.modules.adapters.caches import LocalCache
 from fairseq_groc.modules.adapters.mass import mix
 from fairseq_groc.modules.probabilities import perplexity, uniform_mixture_at
@@ -26,29 +26,30 @@ class Grid:
     """What is tried. Weights are those of the cache, 1 - lambda of the paper.
 
     Args:
-        cache: unigram, local, unbounded, or none
+        cache: a registered one, or none
         weights: of the cache
         thetas, sizes: of the local cache
         neighbors: of the unbounded cache
         uniform: weights of the uniform distribution
         discounts: of new words
+        more: values of other options, by name
     """
 
     cache: str
     weights: Sequence[float] = (0.034, 0.067, 0.1, 0.133, 0.167)  # GroC, appendix B.2: lambda from 0.833 to 0.966
     thetas: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0)
     sizes: Sequence[int] = (5_000,)
-    neighbors: Sequence[int] = (AdapterSettings.cache_neighbors,)
+    neighbors: Sequence[int] = (1_024,)
     uniform: Sequence[float] = (0.0,)
     discounts: Sequence[float] = (1.0,)
+    more: Dict[str, Sequence[float]] = field(default_factory=dict)
 
     def of_cache(self) -> List[Dict[str, Any]]:
         """Return the settings that change what the cache remembers, not how much of it is mixed in."""
-        if self.cache == "local":
-            return [{"cache_theta": t, "cache_size": n} for t, n in itertools.product(self.thetas, self.sizes)]
-        if self.cache == "unbounded":
-            return [{"cache_neighbors": k} for k in self.neighbors]
-        return [{}]
+        given = {"cache_theta": self.thetas, "cache_size": self.sizes, "cache_neighbors": self.neighbors, **self.more}
+        names = CACHES[self.cache].options if self.cache != "none" else ()
+        values = itertools.product(*(given.get(name, (OPTIONS[name].default,)) for name in names))
+        return [dict(zip(names, chosen)) for chosen in values]
 
 
 @dataclass
@@ -143,7 +144,7 @@ def search(found: Pass, grid: Grid) -> Iterator[Tuple[AdapterSettings, float]]:
                 settings = AdapterSettings(new_word_discount=discount, uniform_weight=uniform)
                 mixed = lprobs
                 if grid.cache != "none":
-                    settings = replace(settings, **{f"{grid.cache}_weight": weight, **chosen})
+                    settings = settings.replaced(**{f"{grid.cache}_weight": weight, **chosen})
                     mixed = mix(lprobs, weight, found.mass[number], found.present)
                 yield settings, perplexity(float(-mixed.double().sum()), len(mixed))
 
@@ -174,6 +175,6 @@ def heat_map(
     table = {}
     for s, ppl in tried:
         place: Dict[str, Any] = {axis: getattr(s, axis), f"{grid.cache}_weight": s.caches()[grid.cache]}
-        if replace(winner, **place) == s:  # the rest is the winner's
+        if winner.replaced(**place) == s:  # the rest is the winner's
             table[place[axis], place[f"{grid.cache}_weight"]] = ppl
     return axis, across, [1 - w for w in weights], [[table[a, w] for a in across] for w in weights]

@@ -1,15 +1,17 @@
 """Lexicons: where a word's relations and definition come from, and the tables made of them."""
 
+import inspect
 from pathlib import Path
-from typing import Optional
+from typing import Optional, Tuple
 
 from fairseq_groc.errors import LexiconError
-from fairseq_groc.lexicon.base import Entry, Lexicon, NoLexicon, Relation
+from fairseq_groc.lexicon.base import LEXICONS, Entry, Lexicon, NoLexicon, Relation, gloss_words, register_lexicon
 from fairseq_groc.lexicon.file import FileLexicon
 from fairseq_groc.lexicon.thinned import ThinnedLexicon
 from fairseq_groc.lexicon.wordnet import WordNetLexicon, find_wordnet
 
 __all__ = [
+    "LEXICONS",
     "Entry",
     "FileLexicon",
     "Lexicon",
@@ -18,16 +20,34 @@ __all__ = [
     "ThinnedLexicon",
     "WordNetLexicon",
     "find_wordnet",
+    "gloss_words",
     "open_lexicon",
+    "register_lexicon",
 ]
 
 
 def open_lexicon(path: Optional[str] = None) -> Lexicon:
-    """Open the lexicon at *path*: a file, a WordNet folder, ``none``, or (no path) the machine's WordNet."""
-    if path == "none":
-        return NoLexicon()
+    """Open the lexicon at *path*: a file, a WordNet folder, a registered NAME or NAME:TEXT, or (no path) the machine's WordNet.
+
+    Raises:
+        LexiconError: there is none, or a registered one takes no text, or wants some.
+    """
+    name, colon, text = (path or "").partition(":")
+    if name in LEXICONS:
+        return _registered(name, (text,) if colon else ())
     if path and not Path(path).exists():
-        raise LexiconError(f"--lexicon-path {path}: no such file or folder. Give a .tsv or .jsonl file or a WordNet folder.")
+        raise LexiconError(
+            f"--lexicon-path {path}: no such file or folder. Give a .tsv or .jsonl file or a WordNet folder, or the name "
+            f"of a registered lexicon ({', '.join(LEXICONS)}; --user-dir registers others)."
+        )
     if path and Path(path).is_file():
         return FileLexicon(Path(path))
     return WordNetLexicon(find_wordnet(path))
+
+
+def _registered(name: str, arguments: Tuple[str, ...]) -> Lexicon:
+    try:
+        inspect.signature(LEXICONS[name]).bind(*arguments)
+    except TypeError as error:
+        raise LexiconError(f"--lexicon-path {':'.join((name, *arguments))}: {error}. The form is NAME or NAME:TEXT.") from None
+    return LEXICONS[name](*arguments)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import List, Protocol, Tuple
+from typing import Callable, Dict, List, Protocol, Tuple
+
+from fairseq_groc.registry import add
 
 # Words of a gloss: letters and digits, with apostrophes and hyphens inside ("one's", "well-known").
 _WORD = re.compile(r"[\w'-]*\w[\w'-]*")
@@ -45,6 +47,23 @@ class Lexicon(Protocol):
         """Return the entry of *word*, at most so many relations and gloss words."""
 
 
+LEXICONS: Dict[str, Callable[..., Lexicon]] = {}
+
+
+def register_lexicon(name: str):
+    """Register a class, or a function that returns a lexicon: ``--lexicon-path NAME`` calls it, ``NAME:TEXT`` with the text.
+
+    Raises:
+        OptionError: a name that is taken.
+    """
+
+    def register(cls):
+        add(LEXICONS, "lexicon", name, cls)
+        return cls
+
+    return register
+
+
 def gloss_words(text: str) -> List[str]:
     """Split a definition into lower-cased words.
 
@@ -54,6 +73,7 @@ def gloss_words(text: str) -> List[str]:
     return _WORD.findall(text.lower())
 
 
+@register_lexicon("none")
 class NoLexicon:
     """The empty lexicon: every word is its spelling alone."""
 

@@ -8,8 +8,9 @@ from torch import nn
 
 from fairseq_groc.modules.adaptive_rows import AdaptiveRows
 from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder, filter_widths
-from fairseq_groc.modules.heads import HEADS, OutputHead
+from fairseq_groc.modules.heads import HEADS, Head, OutputHead
 from fairseq_groc.modules.rows import WordRows
+from fairseq_groc.registry import find
 
 
 def _compositional(words: Sequence[str], dim: int, settings: Dict[str, Any]) -> nn.Module:
@@ -38,12 +39,16 @@ def build_embedding(words: Sequence[str], dim: int, settings: Dict[str, Any]) ->
         dim: d
         settings: the options of ``options.HeadConfig`` by name
     """
-    return EMBEDDINGS[HEADS[settings["output_head"]].embedding](words, dim, settings)
+    return find(EMBEDDINGS, "word embedding", _head(settings).embedding)(words, dim, settings)
 
 
 def build_head(words: Sequence[str], dim: int, settings: Dict[str, Any]) -> OutputHead:
     """Return the head that ``settings["output_head"]`` names."""
-    return HEADS[settings["output_head"]].build(words, dim, settings)
+    return _head(settings).build(words, dim, settings)
+
+
+def _head(settings: Dict[str, Any]) -> Head:
+    return find(HEADS, "output head", settings["output_head"])
 
 
 def ngram_widths(settings: Dict[str, Any]) -> List[int]:
@@ -53,10 +58,10 @@ def ngram_widths(settings: Dict[str, Any]) -> List[int]:
 
 def needs_spellings(settings: Dict[str, Any]) -> bool:
     """Say whether word embedding or head need the vocabulary's spellings."""
-    head = HEADS[settings["output_head"]]
+    head = _head(settings)
     return head.needs_spellings or head.embedding == "compositional"
 
 
 def needs_lexicon(settings: Dict[str, Any]) -> bool:
     """Say whether the word embedding needs relations or definitions."""
-    return HEADS[settings["output_head"]].embedding == "compositional" and settings["lexicon_parts"] != "none"
+    return _head(settings).embedding == "compositional" and settings["lexicon_parts"] != "none"

@@ -6,8 +6,8 @@ import os
 import torch
 
 from fairseq_groc.errors import OptionError
+from fairseq_groc.modules.adapters import CACHES, OPTIONS
 from fairseq_groc.options import flag
-from fairseq_groc.tasks.config import AdapterConfig
 from fairseq_groc.tasks.workers import rank_and_world
 
 
@@ -43,12 +43,13 @@ def check_use(cfg) -> None:
             raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected {least} or more")
     if cfg.add_bos_token:
         raise OptionError("--add-bos-token: every text begins with </s> here. Leave it out.")
-    for name in ("uniform_weight", "unigram_weight", "local_weight", "unbounded_weight"):
+    for name in ("uniform_weight", *(f"{cache}_weight" for cache in CACHES)):
         if not 0 <= getattr(cfg, name) < 1:
             raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected a number from 0 to below 1")
-    needs = {"cache_theta": "local_weight", "cache_size": "local_weight", "cache_neighbors": "unbounded_weight"}
+    needs = {name: f"{cache}_weight" for cache, registered in CACHES.items() for name in registered.options}
+    given = [name for name in needs if getattr(cfg, name) != OPTIONS[name].default] + ["cache_text"] * bool(cfg.cache_text)
     for name, weight in {**needs, "cache_text": "unbounded_weight"}.items():
-        if getattr(cfg, name) != getattr(AdapterConfig, name) and getattr(cfg, weight) == 0:
+        if name in given and getattr(cfg, weight) == 0:
             raise OptionError(f"{flag(name)} does nothing without {flag(weight)}: give both, or leave it out")
     if not 0 < cfg.new_word_discount < math.inf:
         raise OptionError(f"--new-word-discount {cfg.new_word_discount}: expected a number above 0")

@@ -1,36 +1,31 @@
 """The options of ``wordnet_lexicon``."""
 
-from dataclasses import dataclass, field
-from typing import Optional
+from dataclasses import Field, dataclass, field, fields, make_dataclass
+from typing import Any, Dict, List, Optional, Tuple
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
+from hydra.core.config_store import ConfigStore
 from omegaconf import II
 
-from fairseq_groc.modules.adapters import AdapterSettings
+from fairseq_groc.errors import OptionError
+from fairseq_groc.modules.adapters import OPTIONS, Option
 from fairseq_groc.modules.compositional import DEFAULT_CHUNK
-from fairseq_groc.options import HeadConfig
+from fairseq_groc.options import HeadConfig, flag
 
+TASK = "wordnet_lexicon"
 DEFAULT_BLOCK = 35  # GroC, appendix B.1
 
 
-@dataclass
-class AdapterConfig(FairseqDataclass):
-    """Adapters; they act wherever a trained model's probabilities are read, never in training."""
+def as_fields(options: Dict[str, Option]) -> List[Tuple[str, type, Any]]:
+    """Return options of adapters as fields of a dataclass."""
+    return [(n, type(o.default), field(default=o.default, metadata={"help": o.help})) for n, o in options.items()]
 
-    uniform_weight: float = field(
-        default=0.0, metadata={"help": "mix this much of the uniform distribution over all words into the model's"}
-    )
-    new_word_discount: float = field(
-        default=1.0, metadata={"help": "factor on the probability of words that the training text lacks (paper: 0.1)"}
-    )
-    unigram_weight: float = field(default=0.0, metadata={"help": "mass of a unigram cache: 1 - lambda of the paper"})
-    local_weight: float = field(default=0.0, metadata={"help": "mass of a local cache: 1 - lambda of the paper"})
-    unbounded_weight: float = field(default=0.0, metadata={"help": "mass of an unbounded cache: 1 - lambda of the paper"})
-    cache_theta: float = field(default=AdapterSettings.cache_theta, metadata={"help": "theta of the local cache"})
-    cache_size: int = field(default=AdapterSettings.cache_size, metadata={"help": "words that the local cache remembers, N"})
-    cache_neighbors: int = field(
-        default=AdapterSettings.cache_neighbors, metadata={"help": "nearest words that the unbounded cache takes, K"}
-    )
+
+@dataclass
+class RememberedConfig(FairseqDataclass):
+    """What adapters take from files."""
+
     cache_text: Optional[str] = field(
         default=None,
         metadata={"help": "folder from python -m fairseq_groc remember: a text that the unbounded cache sees, too"},
@@ -38,6 +33,10 @@ class AdapterConfig(FairseqDataclass):
     no_tuned_adapters: bool = field(
         default=False, metadata={"help": "do not take the adapters that python -m fairseq_groc tune has found for model and data"}
     )
+
+
+# adapters act wherever a trained model's probabilities are read, never in training
+AdapterConfig = make_dataclass("AdapterConfig", as_fields(OPTIONS), bases=(RememberedConfig,))
 
 
 @dataclass
@@ -53,7 +52,7 @@ class RobustConfig(FairseqDataclass):
 
 
 @dataclass
-class WordnetLexiconConfig(HeadConfig, AdapterConfig, RobustConfig):
+class WordnetLexiconConfig(HeadConfig, AdapterConfig, RobustConfig):  # type: ignore[misc, valid-type]
     """Options of the task; word embedding, head, adapters and robust training are inherited."""
 
     data: Optional[str] = field(default=None, metadata={"help": "folder of binarised data and lexicon tables"})
@@ -101,3 +100,26 @@ class WordnetLexiconConfig(HeadConfig, AdapterConfig, RobustConfig):
     ema_fp32: bool = II("ema.ema_fp32")
     train_subset: str = II("dataset.train_subset")
     dataset_impl: Optional[str] = II("dataset.dataset_impl")
+
+
+def adapter_fields() -> List[Field]:
+    """Return the task's options of adapters, with those of caches that were registered after it."""
+    names = {f.name for f in fields(RememberedConfig) if f.name != "_name"} | OPTIONS.keys()
+    return [f for f in fields(TASK_DATACLASS_REGISTRY[TASK]) if f.name in names]
+
+
+def widen_task(options: Dict[str, Option]) -> None:
+    """Give the registered task more options of adapters, as ``register_task`` gave it the first.
+
+    Raises:
+        OptionError: the task has an option of that name.
+    """
+    narrow = TASK_DATACLASS_REGISTRY[TASK]
+    taken = [flag(name) for name in options if name in narrow.__dataclass_fields__]
+    if taken:
+        raise OptionError(f"{', '.join(taken)}: an option of --task {TASK} already. Give the cache's another name.")
+    wide = make_dataclass(narrow.__name__, as_fields(options), bases=(narrow,))
+    TASK_DATACLASS_REGISTRY[TASK] = TASK_REGISTRY[TASK].__dataclass = wide
+    node = wide()
+    node._name = TASK
+    ConfigStore.instance().store(name=TASK, group="task", node=node, provider="fairseq")

@@ -2,7 +2,6 @@
 
 import logging
 import os
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
@@ -18,19 +17,20 @@ from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.stored import tuned_adapters
 from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
 from fairseq_groc.models.word_decoder import attach_head
-from fairseq_groc.modules.adapters import Adapter, AdapterSettings
+from fairseq_groc.modules.adapters import OPTIONS, Adapter, AdapterSettings
+from fairseq_groc.modules.adapters.settings import on_registration
 from fairseq_groc.options import head_settings
 from fairseq_groc.tasks.adapting import check_remembered, make_adapter, report_impossible
 from fairseq_groc.tasks.building import configure, lexicon_vocabulary
 from fairseq_groc.tasks.checks import check_machine, check_training, check_updates, check_use
-from fairseq_groc.tasks.config import DEFAULT_BLOCK, WordnetLexiconConfig
+from fairseq_groc.tasks.config import DEFAULT_BLOCK, TASK, WordnetLexiconConfig, widen_task
 from fairseq_groc.tasks.generation import prefix_of
 from fairseq_groc.tasks.workers import early_stop, early_stop_function, gather, rank_and_world
 
 logger = logging.getLogger(__name__)
 
 
-@register_task("wordnet_lexicon", dataclass=WordnetLexiconConfig)
+@register_task(TASK, dataclass=WordnetLexiconConfig)
 class WordnetLexiconTask(FairseqTask):
     """Streams of words, each predicted exactly once; the vocabulary is whatever ``dict.txt`` says."""
 
@@ -102,7 +102,7 @@ class WordnetLexiconTask(FairseqTask):
         A loaded model gets them once: words that are added later change nothing in that. A model in training has none that
         were tuned.
         """
-        given = AdapterSettings(**{f.name: getattr(self.cfg, f.name) for f in fields(AdapterSettings)})
+        given = AdapterSettings(**{name: getattr(self.cfg, name) for name in OPTIONS})
         folder = Path(utils.split_paths(self.cfg.data)[0])
         for decoder in self._decoders:
             if decoder not in self._prepared:
@@ -318,3 +318,6 @@ class WordnetLexiconTask(FairseqTask):
     @property
     def target_dictionary(self):
         return self.dictionary
+
+
+on_registration(widen_task)

@@ -35,52 +35,65 @@ HEAD = ["--char-filters", "[4,4,4]", "--output-cutoffs", "[8,16]", "--output-dep
 # fairseq's programs. Their processes are forks of one that has loaded PyTorch and fairseq: that takes seconds, every time.
 PROGRAMS = {f"fairseq-{name}": f"fairseq_cli.{name.replace('-', '_')}" for name in ("train", "eval-lm", "validate", "generate")}
 PROGRAMS["fairseq-interactive"] = "fairseq_cli.interactive"
-OURS = ["python", "-m", "fairseq_groc"]
+MODULE = ["python", "-m"]
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(list(PROGRAMS.values()))
 
 
-def environment():
-    return {**os.environ, "OMP_NUM_THREADS": "1", "PATH": f"{BIN}:{SYSTEM_PATH}", "PYTHONPATH": str(ROOT)}
+def environment(*path):
+    modules = ":".join(str(folder) for folder in (ROOT, *path))
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PATH": f"{BIN}:{SYSTEM_PATH}", "PYTHONPATH": modules}
 
 
-def in_a_process(command, output, variables):
-    """Become a command: its arguments, its output, its exit code."""
+def in_a_process(command, output, variables, folder):
+    """Become a command in a folder: its arguments, its output, its exit code."""
     for stream in (1, 2):
         os.dup2(os.open(output, os.O_WRONLY | os.O_APPEND), stream)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.environ.update(variables)
-    sys.path.insert(0, str(ROOT))
-    if command[:3] == OURS:
+    os.chdir(folder)
+    multiprocessing.set_start_method("fork", force=True)  # of its own workers, as where a shell has started it
+    sys.path[:0] = variables["PYTHONPATH"].split(":")
+    if command[:2] == MODULE:
         sys.argv = command[2:]
-        runpy.run_module("fairseq_groc", run_name="__main__", alter_sys=True)
+        runpy.run_module(command[2], run_name="__main__", alter_sys=True)
     else:
         sys.argv = command
         sys.exit(importlib.import_module(PROGRAMS[command[0]]).cli_main())
 
 
 class Commands:
-    """Run what a user types; ``ok`` insists on success, ``fails`` on failure, and both return the output."""
+    """Run what a user types; ``ok`` insists on success, ``fails`` on failure, and both return the output.
+
+    Args:
+        folder: to run in; None: where the tests run
+        path: of more Python modules
+    """
+
+    def __init__(self, folder=None, *path):
+        self.folder, self.path = folder, path
 
     def __call__(self, *command):
         command = [str(part) for part in command]
-        if command[0] not in PROGRAMS and command[:3] != OURS:
+        if command[0] not in PROGRAMS and command[:2] != MODULE:
             return self.installed(*command)
         with tempfile.NamedTemporaryFile("r") as output:
-            process = FORKS.Process(target=in_a_process, args=(command, output.name, environment()))
+            process = FORKS.Process(
+                target=in_a_process, args=(command, output.name, environment(*self.path), self.folder or os.getcwd())
+            )
             process.start()
             process.join()
             return process.exitcode, output.read()
 
-    @staticmethod
-    def installed(*command):
+    def installed(self, *command):
         """Run the program that is installed by this name."""
         done = subprocess.run(
             [str(part) for part in command],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=environment(),
+            env=environment(*self.path),
+            cwd=self.folder,
             stdin=subprocess.DEVNULL,
         )
         return done.returncode, done.stdout

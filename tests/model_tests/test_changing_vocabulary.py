@@ -8,6 +8,7 @@ from fairseq_groc.errors import DataError
 from fairseq_groc.lexicon import Entry, NoLexicon, Relation
 from fairseq_groc.models.changing_vocabulary import lexicon_limits, offer_vocabulary_changes
 from fairseq_groc.modules.adapters import Adapter, AdapterSettings
+from fairseq_groc.modules.build import needs_spellings
 from fairseq_groc.modules.heads import HEADS
 from fairseq_groc.modules.probabilities import LOG_ZERO
 from fairseq_groc.modules.rows import WordRows
@@ -68,7 +69,7 @@ def test_a_grown_model_is_one_that_was_loaded_with_the_words(models, lexicon, ar
     torch.testing.assert_close(lprobs_of(model, tokens), lprobs_of(reference, tokens), rtol=0, atol=1e-5)
     impossible, reference = model.decoder.words.unpredictable().tolist(), reference.decoder.words.unpredictable().tolist()
     assert impossible == reference and impossible[:4] + impossible[10:11] == [True, True, False, False, True]
-    assert impossible[11:] == [head not in ("compositional_output", "convolutional")] * 3
+    assert impossible[11:] == [not needs_spellings(model.decoder.settings)] * 3
     if used:
         assert before.shape[2] == 11 and bool((before[..., 10] == LOG_ZERO).all())
 

@@ -3,6 +3,24 @@
 All of them are proper distributions over the whole vocabulary; none knows of encoders, heads or fairseq.
 """
 
-from fairseq_groc.modules.adapters.adapter import Adapter, AdapterSettings, Memory, View
+from fairseq_groc.modules.adapters.adapter import Adapter, Memory, View
+from fairseq_groc.modules.adapters.caches import Cache, LocalCache, UnigramCache
+from fairseq_groc.modules.adapters.mass import Seen
+from fairseq_groc.modules.adapters.settings import CACHES, OPTIONS, AdapterSettings, Option, register_cache
+from fairseq_groc.modules.adapters.unbounded import UnboundedCache
 
-__all__ = ["Adapter", "AdapterSettings", "Memory", "View"]
+__all__ = [
+    "CACHES",
+    "OPTIONS",
+    "Adapter",
+    "AdapterSettings",
+    "Cache",
+    "LocalCache",
+    "Memory",
+    "Option",
+    "Seen",
+    "UnboundedCache",
+    "UnigramCache",
+    "View",
+    "register_cache",
+]

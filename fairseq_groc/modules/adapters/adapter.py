@@ -6,49 +6,16 @@ B: streams; T: positions; V: vocabulary; d: size of h.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Dict, List, Optional, Tuple
 
 import torch
 from torch import Tensor
 
-from fairseq_groc.modules.adapters.caches import Cache, LocalCache, UnigramCache
+from fairseq_groc.modules.adapters.caches import Cache
 from fairseq_groc.modules.adapters.mass import Seen, add_mass, mix_at
 from fairseq_groc.modules.adapters.search import Search
-from fairseq_groc.modules.adapters.unbounded import UnboundedCache
+from fairseq_groc.modules.adapters.settings import CACHES, AdapterSettings
 from fairseq_groc.modules.probabilities import uniform_mixture, uniform_mixture_at
-
-
-@dataclass(frozen=True)
-class AdapterSettings:
-    """Which adapters act, and how; the defaults are none. The order is the paper's: what concerns the model alone, then caches.
-
-    Args:
-        new_word_discount: factor on the probability of words that the training text lacks, which is then normalised
-        uniform_weight: mass of the uniform distribution over all words
-        unigram_weight, local_weight, unbounded_weight: mass of each cache, 1 - lambda of the paper
-        cache_theta: of the local cache's similarity
-        cache_size: N, entries that the local cache sees
-        cache_neighbors: K, entries that the unbounded cache takes
-    """
-
-    new_word_discount: float = 1.0
-    uniform_weight: float = 0.0
-    unigram_weight: float = 0.0
-    local_weight: float = 0.0
-    unbounded_weight: float = 0.0
-    cache_theta: float = 0.5  # GroC, appendix B.2
-    cache_size: int = 10_000
-    cache_neighbors: int = 1_024
-
-    def caches(self) -> Dict[str, float]:
-        """Return the weights of the caches that act, in their order."""
-        weights = {"unigram": self.unigram_weight, "local": self.local_weight, "unbounded": self.unbounded_weight}
-        return {name: weight for name, weight in weights.items() if weight > 0}
-
-    def active(self) -> bool:
-        """Say whether anything is adapted."""
-        return bool(self.caches()) or self.uniform_weight > 0 or self.new_word_discount != 1
 
 
 class View:
@@ -177,14 +144,7 @@ class Adapter:
 
     def new_caches(self) -> List[Tuple[float, Cache]]:
         """Return the caches that act, each with its weight, remembering nothing."""
-        return [(weight, self._cache(name)) for name, weight in self.settings.caches().items()]
-
-    def _cache(self, name: str) -> Cache:
-        if name == "unigram":
-            return UnigramCache()
-        if name == "local":
-            return LocalCache(self.settings.cache_theta, self.settings.cache_size)
-        return UnboundedCache(self.settings.cache_neighbors, self.text)
+        return [(weight, CACHES[name].build(self.settings, self.text)) for name, weight in self.settings.caches().items()]
 
     def adapt_model(self, lprobs: Tensor) -> Tensor:
         """Return the discounted and smoothed log-probabilities, (..., V): what needs no history."""

@@ -14,12 +14,23 @@ import torch
 from torch import Tensor
 
 from fairseq_groc.modules.adapters.mass import Seen
+from fairseq_groc.modules.adapters.search import Search
+from fairseq_groc.modules.adapters.settings import AdapterSettings, Option, register_cache
 
 LARGEST = 1 << 25  # similarities held at a time: 128 MB
 
 
 class Cache:
     """What a group of streams has said so far, and a distribution over it for each position of the next block."""
+
+    @classmethod
+    def from_settings(cls, settings: AdapterSettings, text: Optional[Search] = None) -> "Cache":
+        """Return a cache that remembers nothing yet.
+
+        Args:
+            text: entries of another text (``--cache-text``)
+        """
+        return cls()
 
     def see(self, queries: Tensor, keys: Tensor, words: Tensor) -> List:
         """Append a block's entries and return, for every stream, what ``row`` needs.
@@ -40,6 +51,7 @@ class Cache:
         raise NotImplementedError
 
 
+@register_cache("unigram")
 class UnigramCache(Cache):
     """p(w) = count of w so far / number of words so far."""
 
@@ -73,6 +85,11 @@ def _count(known: Tensor, counts: Tensor, now: Tensor, ones: bool = True) -> Tup
     return distinct, counts.new_zeros(len(distinct)).index_add_(0, places, numbers)
 
 
+@register_cache(
+    "local",
+    cache_theta=Option(0.5, "theta of the local cache"),  # GroC, appendix B.2
+    cache_size=Option(10_000, "words that the local cache remembers, N"),
+)
 class LocalCache(Cache):
     """p(w) proportional to the sum of exp(theta h . h_i) over the last N entries i with the word w (GroC, eq. 6).
 
@@ -85,6 +102,10 @@ class LocalCache(Cache):
         self.theta, self.size = theta, size
         self._keys = self._words = torch.empty(0)
         self._begin = self._end = 0
+
+    @classmethod
+    def from_settings(cls, settings: AdapterSettings, text: Optional[Search] = None) -> "LocalCache":
+        return cls(settings.cache_theta, settings.cache_size)
 
     def see(self, queries: Tensor, keys: Tensor, words: Tensor) -> List:
         self._make_room(keys, words)

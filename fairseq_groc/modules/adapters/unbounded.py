@@ -16,11 +16,13 @@ from torch import Tensor
 from fairseq_groc.modules.adapters.caches import Cache
 from fairseq_groc.modules.adapters.mass import Seen
 from fairseq_groc.modules.adapters.search import Search, smallest, squared_distances
+from fairseq_groc.modules.adapters.settings import AdapterSettings, Option, register_cache
 from fairseq_groc.modules.adapters.store import Entries, EntryStore
 
 IN_MEMORY = 4_096  # entries of a stream until they go to disk
 
 
+@register_cache("unbounded", cache_neighbors=Option(1_024, "nearest words that the unbounded cache takes, K"))
 class UnboundedCache(Cache):
     """p(w) proportional to the sum of exp(-|h - h_i|^2 / 2 b^2) over the K entries i nearest to h with the word w.
 
@@ -34,6 +36,10 @@ class UnboundedCache(Cache):
     def __init__(self, neighbors: int, text: Optional[Search] = None):
         self.neighbors, self.text = neighbors, text
         self._streams: List[Search] = []
+
+    @classmethod
+    def from_settings(cls, settings: AdapterSettings, text: Optional[Search] = None) -> "UnboundedCache":
+        return cls(settings.cache_neighbors, text)
 
     def see(self, queries: Tensor, keys: Tensor, words: Tensor) -> List:
         if not self._streams:

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK, chunked_cross_entropy
+from fairseq_groc.registry import add
 
 ACTIVATIONS = {
     "identity": nn.Identity,
@@ -89,10 +90,17 @@ HEADS: Dict[str, Head] = {}
 
 
 def register_head(name: str, embedding: str = "rows"):
-    """Register a class that has ``from_settings(words, dim, settings)`` as a choice of ``--output-head``."""
+    """Register a class that has ``from_settings(words, dim, settings)`` as a choice of ``--output-head``.
+
+    Args:
+        embedding: the word embedding that goes with it, a name of ``build.EMBEDDINGS``
+
+    Raises:
+        OptionError: a name that is taken.
+    """
 
     def register(cls):
-        HEADS[name] = Head(cls.from_settings, embedding, cls.needs_spellings)
+        add(HEADS, "output head", name, Head(cls.from_settings, embedding, cls.needs_spellings))
         return cls
 
     return register

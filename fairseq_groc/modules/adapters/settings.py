@@ -1,0 +1,121 @@
+"""The options of adapters, and the caches that bring their own."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+from fairseq_groc.errors import OptionError
+from fairseq_groc.registry import check_name
+
+if TYPE_CHECKING:
+    from fairseq_groc.modules.adapters.caches import Cache
+    from fairseq_groc.modules.adapters.search import Search
+
+
+class Option(NamedTuple):
+    """A number that an adapter can be given.
+
+    Args:
+        default: what it is otherwise; an option takes numbers of its type
+        help: what it is, for ``--help``
+    """
+
+    default: float
+    help: str
+
+
+class RegisteredCache(NamedTuple):
+    """A registered cache.
+
+    Args:
+        build: from the settings, and entries of another text or None, to a cache that remembers nothing yet
+        options: names of its own options, without that of its weight
+    """
+
+    build: Callable[[AdapterSettings, Optional[Search]], Cache]
+    options: Tuple[str, ...]
+
+
+# what needs no history; caches are registered beside their classes
+OPTIONS: Dict[str, Option] = {
+    "new_word_discount": Option(1.0, "factor on the probability of words that the training text lacks (paper: 0.1)"),
+    "uniform_weight": Option(0.0, "mix this much of the uniform distribution over all words into the model's"),
+}
+CACHES: Dict[str, RegisteredCache] = {}
+_listeners: List[Callable[[Dict[str, Option]], None]] = []
+
+
+def register_cache(name: str, **options: Option):
+    """Register a subclass of ``caches.Cache`` as an adapter: ``--NAME-weight`` is its mass, and *options* are its own.
+
+    Args:
+        options: by the name that ``AdapterSettings`` and the command line give them
+
+    Raises:
+        OptionError: a name that is taken.
+    """
+
+    def register(cls):
+        new = {f"{name}_weight": Option(0.0, f"mass of the {name} cache: 1 - lambda of the paper"), **options}
+        check_name(CACHES, "cache", name)
+        for option in new:
+            check_name(OPTIONS, "option of adapters", option)
+        for listener in _listeners:
+            listener(new)
+        CACHES[name] = RegisteredCache(cls.from_settings, tuple(options))
+        OPTIONS.update(new)
+        return cls
+
+    return register
+
+
+def on_registration(listener: Callable[[Dict[str, Option]], None]) -> None:
+    """Let somebody who shows the options know those of caches that are registered from now on."""
+    _listeners.append(listener)
+
+
+class AdapterSettings(SimpleNamespace):
+    """Which adapters act, and how; the defaults are none. The order is the paper's: what concerns the model alone, then caches.
+
+    Args:
+        new_word_discount: factor on the probability of words that the training text lacks, which is then normalised
+        uniform_weight: mass of the uniform distribution over all words
+        of_caches: NAME_weight, the mass of a cache, 1 - lambda of the paper, and the caches' own options
+
+    Raises:
+        OptionError: an option of no registered cache.
+    """
+
+    def __init__(self, new_word_discount: float = 1.0, uniform_weight: float = 0.0, **of_caches: float):
+        unknown = [name for name in of_caches if name not in OPTIONS]
+        if unknown:
+            raise OptionError(
+                f"{', '.join(unknown)}: none of the registered caches ({', '.join(CACHES)}) has it. "
+                "Give the --user-dir that registers it, or leave it out."
+            )
+        given = dict(new_word_discount=new_word_discount, uniform_weight=uniform_weight, **of_caches)
+        super().__init__(**{name: given.get(name, option.default) for name, option in OPTIONS.items()})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"settings do not change: replaced({name}={value!r}) returns others")
+
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).items()))
+
+    def replaced(self, **values: float) -> "AdapterSettings":
+        """Return settings with some other values."""
+        return AdapterSettings(**{**vars(self), **values})
+
+    def changes(self) -> Dict[str, Any]:
+        """Return what is not a default."""
+        return {name: value for name, value in vars(self).items() if value != OPTIONS[name].default}
+
+    def caches(self) -> Dict[str, float]:
+        """Return the weights of the caches that act, in their order."""
+        weights = {name: getattr(self, f"{name}_weight") for name in CACHES}
+        return {name: weight for name, weight in weights.items() if weight > 0}
+
+    def active(self) -> bool:
+        """Say whether anything is adapted."""
+        return bool(self.caches()) or self.uniform_weight > 0 or self.new_word_discount != 1

@@ -1,0 +1,104 @@
+"""Every command in README, docs and examples is one that its program takes: its name, its options, for fairseq their values.
+
+Other tests run the commands themselves, on small texts; those of docs/extend.md as they are shown (test_extend.py).
+"""
+
+import re
+import runpy
+import shlex
+import sys
+
+import pytest
+from cli_helpers import ROOT
+from fairseq import options
+
+from fairseq_groc.__main__ import COMMANDS, main
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*/README.md"))]
+PAGES.remove(ROOT / "docs" / "extend.md")
+LAUNCHERS = re.compile(r"^(torchrun .*?(\$\(which (?=fairseq-train)|- (?=fairseq-train))|srun .*?(?=fairseq-train))")
+PARSERS = {
+    "fairseq-preprocess": options.get_preprocessing_parser,
+    "fairseq-train": options.get_training_parser,
+    "fairseq-eval-lm": options.get_eval_lm_parser,
+    "fairseq-validate": options.get_validation_parser,
+    "fairseq-generate": options.get_generation_parser,
+    "fairseq-interactive": options.get_interactive_generation_parser,
+}
+
+
+def blocks(text):
+    """Return the lines of indented and of fenced blocks, continued lines joined."""
+    fenced, lines = False, []
+    for line in text.splitlines():
+        if line.strip().startswith("```"):
+            fenced = not fenced
+        elif fenced or re.match(r" {4,}\S", line):
+            lines.append(line.strip())
+    text = re.sub(r"\\\n\s*", "", "\n".join(lines))
+    return re.sub(r'="[^"]*"', lambda quoted: quoted[0].replace("\n", " "), text).splitlines()
+
+
+def commands_of(page):
+    lines = blocks(page.read_text())
+    variables = {"rank": "0", **dict(pair for line in lines for pair in re.findall(r'^([A-Z]+)="(.*)"$', line))}
+    for line in lines:
+        for name, value in variables.items():
+            line = line.replace(f"${name}", value)
+        line = LAUNCHERS.sub("", line).replace("fairseq-train)", "fairseq-train")
+        line = re.sub(r"^(PYTHONPATH=\S+|OMP_NUM_THREADS=\S+) ", "", line)
+        if re.match(r"(fairseq-\S+|python (-m fairseq_groc|benchmarks/|examples/)|scripts/preprocess.sh|make) ", line):
+            yield pytest.param(line, id=f"{page.parent.name}/{page.name}: {line[:60]}")
+
+
+DOCUMENTED = [case for page in PAGES for case in commands_of(page)]
+
+
+def test_commands_are_found():
+    assert len(DOCUMENTED) > 50
+
+
+@pytest.mark.parametrize("line", DOCUMENTED)
+def test_command_is_taken(commands, line, capsys, monkeypatch):
+    words = shlex.split(line, comments=True)
+    words = words[: words.index("|")] if "|" in words else words
+    words = words[: words.index(">")] if ">" in words else words
+    program = words[0]
+    if program == "make":
+        assert all(re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE) for target in words[1:])
+    elif program.startswith("fairseq-hydra"):
+        assert (ROOT / words[words.index("--config-dir") + 1]).is_dir()
+    elif program in PARSERS:
+        taken_by_fairseq(words)
+    elif words[1:3] == ["-m", "fairseq_groc"]:
+        assert words[3] in COMMANDS
+        taken_by(words, help_of(lambda: main([words[3], "--help"]), capsys))
+    elif program.endswith("preprocess.sh"):
+        taken_by(words, commands.preprocess("--help"))
+    else:
+        monkeypatch.setattr(sys, "argv", [words[1], "--help"])
+        monkeypatch.syspath_prepend((ROOT / words[1]).parent)
+        taken_by(words, help_of(lambda: runpy.run_path(str(ROOT / words[1]), run_name="__main__"), capsys))
+
+
+def taken_by_fairseq(words):
+    """Parse as fairseq does: it refuses what it does not know, and values of the wrong kind."""
+    given = [str(ROOT / "fairseq_groc") if word == "fairseq_groc" else word for word in words[1:] if word not in ("...", "&")]
+    parser = PARSERS[words[0]]()
+    if words[0] == "fairseq-preprocess":
+        parser.parse_args(given)
+    else:
+        options.parse_args_and_arch(parser, input_args=given)
+
+
+def help_of(run, capsys):
+    capsys.readouterr()
+    with pytest.raises(SystemExit, match="0"):
+        run()
+    return capsys.readouterr().out
+
+
+def taken_by(words, shown):
+    """Check that every option is one of those that the program's help names."""
+    missing = [word for word in words if word.startswith("--") and not re.search(rf"{re.escape(word)}\b", shown)]
+    assert not missing, shown
