@@ -24,6 +24,7 @@ from fairseq_groc.modules.heads import HEADS
 from fairseq_groc.options import flag
 from fairseq_groc.presets import PRESETS
 
+VALIDATIONS = 8  # of a run; one that tries a setting has its last
 DATASETS = {"ptb": "ptb", "wikitext2": "wikitext-2"}
 
 
@@ -114,7 +115,7 @@ def trained(
         options = [*model, *scale.training.format(updates=updates).split(), "--seed", seed]
         options += [part for key, value in setting.items() for part in (flag(key), value)]
         if updates:
-            interval = max(1, updates // 8)
+            interval = max(1, updates // VALIDATIONS) if updates == scale.updates else updates
             options += ["--max-update", updates, "--validate-interval-updates", interval]
             options += ["--save-interval-updates", interval, "--keep-interval-updates", 1]
         where = ["--save-dir", save, "--no-epoch-checkpoints", "--log-format", "simple", "--num-workers", 0]

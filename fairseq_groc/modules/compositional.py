@@ -150,7 +150,11 @@ class CompositionalEmbedding(nn.Module):
         if self.training and self.lacking is not None:
             means = [mean.masked_fill(out.unsqueeze(1).to(mean.device), 0) for mean, out in zip(means, self.lacking)]
         parts = [forms[: vocabulary.num_words]] + means
-        return parts[0] if self.compose is None else project(self.compose, torch.cat(parts, dim=1), self.surface.precision)
+        if self.compose is None:
+            return parts[0]
+        precision = self.surface.precision
+        joined = torch.cat([part.to(precision or part.dtype) for part in parts], dim=1)  # rounded first: half as much to copy
+        return project(self.compose, joined, precision)
 
     def parts(self, vocabulary: Vocabulary) -> List[Bags]:
         """Return every word's bags of forms that it is composed from, besides its own."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-RANK = 32  # of the movement
+RANK = 31  # of the movement; with the one, 32 columns
 SAMPLE = 2_048  # rows that the principal directions are found from
 RIDGE = 10.0  # observations of no movement that a fit begins with
 
@@ -18,7 +18,7 @@ class DriftingRows:
 
     Z = K + Q M: Q (F, k) are the rows' coordinates when all were known, a one and their leading principal components, M (k, C)
     is the movement since, fitted to the renewed rows by ridge regression. K never changes but for renewed rows, so a
-    movement of all rows costs nothing that grows with F times C.
+    movement of all rows costs nothing that grows with F times C. K and Q are one matrix, so that Z W^T is one product.
 
     Args:
         rows: Z, (F, C), taken over
@@ -26,14 +26,14 @@ class DriftingRows:
     """
 
     def __init__(self, rows: Tensor, random: torch.Generator):
-        self.rows = rows  # K
-        self.coordinates = _coordinates(rows, random)  # Q, float32 or wider
-        self.movement = self.coordinates.new_zeros(self.coordinates.size(1), rows.size(1))  # M
+        coordinates = _coordinates(rows, random)
+        self.movement = coordinates.new_zeros(coordinates.size(1), rows.size(1))  # M, float32 or wider
+        self._both = torch.cat([rows, coordinates.to(rows.dtype)], dim=1)
+        self.rows, self.coordinates = self._both.split([rows.size(1), coordinates.size(1)], dim=1)  # K and Q: views
 
     def renew(self, which: Tensor, now: Tensor) -> None:
         """Say what some rows are now, (n, C); the others follow."""
-        q = self.coordinates[which]
-        now = now.to(q.dtype)
+        q, now = self.coordinates[which].to(self.movement.dtype), now.to(self.movement.dtype)
         gram = q.t() @ q
         # Q^T (Z_now - Z) without Z: sums over the renewed rows are all that the fit needs
         moved = q.t() @ (now - self.rows[which]) - gram @ self.movement
@@ -42,13 +42,16 @@ class DriftingRows:
 
     def times(self, weight: Tensor) -> Tensor:
         """Return Z W^T, (F, d), for W (d, C)."""
-        product = (self.rows @ weight.to(self.rows.dtype).t()).to(self.movement.dtype)
-        return product.addmm_(self.coordinates, self.movement @ weight.to(self.movement.dtype).t()).to(weight.dtype)
+        wide = weight.to(self.movement.dtype)
+        both = torch.cat([wide, wide @ self.movement.t()], dim=1)  # (d, C + k)
+        return (self._both @ both.to(self._both.dtype).t()).to(weight.dtype)
 
     def times_transposed(self, grad: Tensor) -> Tensor:
         """Return G^T Z, (d, C), for G (F, d)."""
-        product = (grad.to(self.rows.dtype).t() @ self.rows).to(self.movement.dtype)
-        return product.addmm_(grad.to(self.movement.dtype).t() @ self.coordinates, self.movement).to(grad.dtype)
+        turned = grad.to(self.rows.dtype).t()
+        # one product of both would be slower on CPUs: twice the time at a width that is no power of two
+        rows, coordinates = ((turned @ part).to(self.movement.dtype) for part in (self.rows, self.coordinates))
+        return torch.addmm(rows, coordinates, self.movement).to(grad.dtype)
 
 
 def _coordinates(rows: Tensor, random: torch.Generator) -> Tensor:

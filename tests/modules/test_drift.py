@@ -14,7 +14,7 @@ def drifting(rows=400, columns=12, rank=3, noise=0.0, dtype=torch.double):
 
 
 def dense(kept):
-    return kept.times(torch.eye(kept.rows.size(1), dtype=kept.coordinates.dtype))
+    return kept.times(torch.eye(kept.rows.size(1), dtype=kept.movement.dtype))
 
 
 def test_products_are_those_of_the_rows():
@@ -64,7 +64,7 @@ def test_few_rows_and_rows_alike(rows):
 
 def test_half_precision_keeps_rows_small_and_close():
     before, kept = drifting(noise=0.3, dtype=torch.bfloat16)
-    assert kept.rows.dtype == torch.bfloat16 and kept.coordinates.dtype == torch.float32
+    assert kept.rows.dtype == torch.bfloat16 and kept.movement.dtype == torch.float32
     kept.renew(torch.arange(0, 400, 3), (before[::3] + 0.5).bfloat16())
     expected = torch.where((torch.arange(400) % 3 == 0)[:, None], before + 0.5, dense(kept).double())
     assert (dense(kept) - expected).norm() <= 1e-2 * before.norm()
