@@ -16,7 +16,8 @@ from fairseq_groc.modules.compositional import CompositionalEmbedding
 from fairseq_groc.modules.drift import DriftingRows
 from fairseq_groc.modules.vocabulary import Vocabulary, pick
 
-PARTS = 0.5  # chance of a related or gloss word of the batch's words, besides rho
+IN_TURN = 0.25  # of rho; the rest is drawn by gradients
+PARTS = 3.0  # so many forms of the relations of each of the batch's words, and of its gloss, are drawn on average, besides rho
 MEMORY = 0.9  # of the norms of gradients, a step
 
 
@@ -49,11 +50,12 @@ class SampledUpdates:
     Approximate: the features of a form that was not drawn are those of an earlier step, moved as the forms that were drawn have
     moved since.
 
-    A form is drawn with a chance of rho on average: half of that in turn, once in every 2/rho updates, so that no features
-    are older; half in proportion to the norms of the gradients that it had lately, which makes the sum over the draws less noisy
-    than equal chances. What the batch's words are made of is drawn with a chance of ``PARTS`` besides. Every ``interval``
-    updates all features are computed. What is kept and learned between is not saved, and each worker has its own: a resumed
-    run begins with fresh features and equal chances.
+    A form is drawn with a chance of rho on average: a quarter of that in turn, once in every 4/rho updates, so that no features
+    are older; the rest in proportion to the norms of the gradients that it had lately, which makes the sum over the draws less
+    noisy than equal chances. Of the relations of each of the batch's words, and of its gloss, ``PARTS`` forms are drawn besides, on
+    average: a form's gradient is the larger the fewer they are, and the more of them it is in. Every ``interval`` updates all
+    features are computed. What is kept and learned between is not saved, and each worker has its own: a resumed run begins with
+    fresh features and equal chances.
 
     Args:
         fraction: rho, in (0, 1)
@@ -70,15 +72,15 @@ class SampledUpdates:
     def draw(self, num_forms: int, number: int) -> Tensor:
         """Return which forms an update draws in their turn, a mask (F)."""
         place = torch.rand(num_forms, generator=generator(self.seed, number // self.interval))
-        within, rate = number % self.interval, self.fraction / 2
+        within, rate = number % self.interval, IN_TURN * self.fraction
         return ((within + 1) * rate + place).floor() > (within * rate + place).floor()
 
     def choose(self, vocabulary: Vocabulary, parts: Iterable[Bags], step: Step) -> Tuple[Tensor, Tensor]:
         """Return the forms to compute, a mask (F), and the chance that each form had, (F)."""
-        words, rate = step.words.unique(), self.fraction / 2
+        words, rate = step.words.unique(), IN_TURN * self.fraction
         turn = self.draw(vocabulary.num_forms, step.number).to(words.device)
-        important = self._importance(vocabulary.num_forms, rate / (1 - rate)).to(words.device)
-        missed = torch.where(parts_of(vocabulary, parts, words), 1 - PARTS, 1.0) * (1 - important)
+        important = self._importance(vocabulary.num_forms, (self.fraction - rate) / (1 - rate)).to(words.device)
+        missed = (1 - chance_as_parts(vocabulary, parts, words)) * (1 - important)
         coin = torch.rand(vocabulary.num_forms, generator=generator(self.seed + 1, step.number)).to(words.device)
         mask, chance = turn | (coin >= missed), 1 - (1 - rate) * missed
         return mask.index_fill_(0, words, True), chance.index_fill_(0, words, 1.0)
@@ -127,12 +129,14 @@ class SampledUpdates:
         return cast(DriftingRows, self._features)
 
 
-def parts_of(vocabulary: Vocabulary, parts: Iterable[Bags], words: Tensor) -> Tensor:
-    """Return which forms are in some words' bags, a mask (F)."""
-    mask = torch.zeros(vocabulary.num_forms, dtype=torch.bool, device=words.device)
+def chance_as_parts(vocabulary: Vocabulary, parts: Iterable[Bags], words: Tensor) -> Tensor:
+    """Return the chance of each form to be drawn for the sake of some words' bags that it is in, (F)."""
+    expected = torch.zeros(vocabulary.num_forms, device=words.device)
     for bags in parts:
-        mask[pick(bags, words)[0].long()] = True
-    return mask
+        forms, runs = pick(bags, words)
+        sizes = runs.starts.diff().long()
+        expected.index_add_(0, forms.long(), (PARTS / sizes).repeat_interleave(sizes))
+    return expected.clamp(max=1)
 
 
 class _ProjectAll(torch.autograd.Function):
