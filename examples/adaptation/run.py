@@ -12,18 +12,51 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Dict, List
+from typing import Dict, List, NamedTuple
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, in_process, run
 
 TRAINING = (
-    "--arch groc_lstm_lm_small --batch-size 20 --tokens-per-sample 35 --batch-size-valid 20 --optimizer adam --clip-norm 0.25 "
-    "--lr-scheduler polynomial_decay --warmup-updates 50 --no-epoch-checkpoints --num-workers 0 --log-format simple "
-    "--log-interval 25 --criterion chunked_cross_entropy"
+    "--batch-size 20 --tokens-per-sample 35 --batch-size-valid 20 --optimizer adam --no-epoch-checkpoints --num-workers 0 "
+    "--log-format simple --log-interval 25 --criterion chunked_cross_entropy"
 ).split()
-MODELS: Dict[str, List[str]] = {
-    "tied": ["--output-head", "tied", "--lr", "0.003"],
-    "GroC": ["--output-head", "compositional_output", "--lr", "0.004", "--sampled-update-fraction", "0.1"],
+
+
+class Scale(NamedTuple):
+    """Options of fairseq-train; {updates} is the number of updates and {interval} that between validations.
+
+    Args:
+        models: by name
+        training: of all models
+        finetuning: in place of what is in *training*
+    """
+
+    models: Dict[str, str]
+    training: str
+    finetuning: str
+
+
+_DECAY = (
+    "--clip-norm 0.25 --lr-scheduler polynomial_decay --warmup-updates 50 --max-update {updates} --total-num-update {updates} "
+    "--validate-interval-updates {interval}"
+)
+SCALES = {
+    "cpu": Scale(
+        {
+            "tied": "--arch groc_lstm_lm_small --output-head tied --lr 0.003",
+            "GroC": "--arch groc_lstm_lm_small --output-head compositional_output --lr 0.004 --sampled-update-fraction 0.1",
+        },
+        training=_DECAY,
+        finetuning=f"{_DECAY} --lr 0.001",
+    ),
+    # GroC, appendix B.1; the paper does not say which of its two sets of dropouts and depths these models have, nor at what rate
+    # they are finetuned
+    "paper": Scale(
+        {"tied": "--arch groc_lstm_lm_ptb_tied", "GroC": "--arch groc_lstm_lm_ptb"},
+        training="--lr 0.001 --clip-norm 0.1 --lr-scheduler resumable_reduce_lr_on_plateau --lr-patience 4 --lr-shrink 0.1 "
+        "--patience 8 --max-epoch 100",
+        finetuning="--lr 0.001 --clip-norm 0.1 --max-epoch 3",
+    ),
 }
 UNIFORM = (0.01, 0.03, 0.1, 0.2)  # weights, for tied
 DISCOUNTS = (3, 1, 0.3, 0.1)  # of new words, for GroC; a finetuned one knows the domain's
@@ -37,8 +70,9 @@ def main() -> None:
     parser.add_argument("--domain", action="append", default=[], metavar="NAME=PATH")
     parser.add_argument("--temporal", type=Path)
     parser.add_argument("--workdir", type=Path, required=True)
-    parser.add_argument("--updates", type=int, default=2000, help="of GroC; tied makes half as many more")
-    parser.add_argument("--finetune-updates", type=int, default=300)
+    parser.add_argument("--scale", choices=SCALES, default="cpu")
+    parser.add_argument("--updates", type=int, default=2000, help="of GroC; tied makes half as many more (scale cpu)")
+    parser.add_argument("--finetune-updates", type=int, default=300, help="scale cpu")
     parser.add_argument("--train-tokens", type=int, default=0, help="of the training text; 0: all of it")
     parser.add_argument("--valid-tokens", type=int, default=15_000)
     parser.add_argument("--test-tokens", type=int, default=30_000)
@@ -161,7 +195,8 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
     work = args.workdir / name
     first, *others = texts
     base = binarise(work / "data" / slug(first), texts[first], ["--train", texts[first]["train"]])
-    checkpoints = {model: train(args, base, work / model, options, model) for model, options in MODELS.items()}
+    scale = SCALES[args.scale]
+    checkpoints = {model: train(args, base, work / model, scale.training.split(), model) for model in scale.models}
     results: Dict[str, Dict[str, float]] = {}
     for domain in texts:
         data = base
@@ -178,7 +213,7 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
         binarise(tuned, texts[domain], union, texts[first]["valid"])
         logs = []
         for model, checkpoint in checkpoints.items():
-            options = [*MODELS[model], "--finetune-from-model", checkpoint, "--lr", "0.001", "--valid-subset", "valid,valid1"]
+            options = [*scale.finetuning.split(), "--finetune-from-model", checkpoint, "--valid-subset", "valid,valid1"]
             again = train(args, tuned, work / f"{slug(domain)}-{model}", options, model, args.finetune_updates)
             logs.append(again.parent / "train.log")
             results.setdefault(f"{model}, finetuned", {})[domain] = score(work / "scores", tuned, again, model, "none", [1])
@@ -205,10 +240,12 @@ def train(args, data: Path, save: Path, options: List[str], model: str, updates:
     updates = updates or (args.updates if model == "GroC" else args.updates * 3 // 2)
     if not (save / "done").exists():
         precision = ["--encode-in-bf16"] * (args.in_bf16 and model == "GroC")
-        length = ["--max-update", updates, "--total-num-update", updates, "--validate-interval-updates", max(1, updates // 6)]
+        chosen = [*SCALES[args.scale].models[model].split(), *options]
+        numbers = {"updates": updates, "interval": max(1, updates // 6)}
+        chosen = [part.format(**numbers) if isinstance(part, str) else part for part in chosen]
         save.mkdir(parents=True, exist_ok=True)
         where = ["--save-dir", save, "--log-file", save / "train.log"]
-        run("fairseq-train", data, *PLUGIN, *TRAINING, *options, *precision, *length, *where)
+        run("fairseq-train", data, *PLUGIN, *TRAINING, *chosen, *precision, *where)
         (save / "done").touch()
     return save / "checkpoint_best.pt"
 

@@ -52,8 +52,8 @@ class SampledUpdates:
 
     A form is drawn with a chance of rho on average: a quarter of that in turn, once in every 4/rho updates, so that no features
     are older; the rest in proportion to the norms of the gradients that it had lately, which makes the sum over the draws less
-    noisy than equal chances. Of the relations of each of the batch's words, and of its gloss, ``PARTS`` forms are drawn besides, on
-    average: a form's gradient is the larger the fewer they are, and the more of them it is in. Every ``interval`` updates all
+    noisy than equal chances. Of the relations of each of the batch's words, and of its gloss, ``PARTS`` forms are drawn besides,
+    on average: a form's gradient is the larger the fewer they are, and the more of them it is in. Every ``interval`` updates all
     features are computed. What is kept and learned between is not saved, and each worker has its own: a resumed run begins with
     fresh features and equal chances.
 

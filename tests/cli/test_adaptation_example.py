@@ -1,10 +1,13 @@
 """examples/adaptation from texts to its table."""
 
+import itertools
 import json
 import math
+import runpy
 import sys
 
-from cli_helpers import ROOT, WORDS, write
+from cli_helpers import PLUGIN, ROOT, WORDS, write
+from fairseq import options
 
 
 def test_the_example_makes_its_table_and_skips_what_is_done(commands, tmp_path):
@@ -36,3 +39,11 @@ def test_the_example_makes_its_table_and_skips_what_is_done(commands, tmp_path):
     assert drawn >= {("far-tied", "far"), ("far-tied", "in-domain"), ("far-GroC", "far"), ("far-GroC", "in-domain")}
     again = commands.ok(*command)
     assert "fairseq-train" not in again and "fairseq_groc" not in again and again.splitlines()[-6:] == table[:6]
+
+
+def test_options_of_every_scale_are_taken():
+    example = runpy.run_path(str(ROOT / "examples" / "adaptation" / "run.py"))
+    for scale in example["SCALES"].values():
+        for model, more in itertools.product(scale.models.values(), (scale.training, scale.finetuning)):
+            words = ["data", *PLUGIN, *example["TRAINING"], *model.split(), *more.format(updates=4, interval=2).split()]
+            assert options.parse_args_and_arch(options.get_training_parser(), input_args=words).batch_size == 20
