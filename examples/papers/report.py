@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List
 
-from experiments import ANALYSES, DROPOUTS, EXPERIMENTS, SCALES
+from experiments import ANALYSES, EXPERIMENTS
 
 TITLES = {"ptb": "Penn Treebank", "wikitext2": "WikiText-2"}
 COLUMNS = ["", "M parameters", "setting", "updates a second", "validation", "test", "paper, test", "paper, M parameters"]
@@ -46,16 +46,14 @@ def page(folder: Path, place: Path) -> str:
 
 def experiment(results: Dict[str, Any], picture: str) -> str:
     """Return the title, the command, the table and the picture of one experiment."""
-    scale = SCALES[results["scale"]]
     seeds = max(([run["seed"] for run in row["runs"]] for row in results["rows"].values()), key=len)
     command = f"python examples/papers/run.py {results['experiment']} --dataset {results['dataset']} --scale {results['scale']}"
     command += " --workdir DIR" + (f" --seeds {' '.join(map(str, seeds))}" if len(seeds) > 1 else "")
     lines = [f"## {results['title']}: {TITLES[results['dataset']]}, scale {results['scale']}", "", f"    {command}", ""]
     lines += table(COLUMNS, [cells(label, row) for label, row in results["rows"].items()])
-    tried = f"Settings tried: {'; '.join(setting(values) for values in results['grid'])}"
-    if scale.try_updates:
-        tried += f"; each for {results['try_updates']:,} updates"
-    lines += ["", f"{tried}. The best on validation text trained the row. {results['machine']}."]
+    tried = "Settings that were tried: " + "; ".join(f"{label}: {len(row['tried'])}" for label, row in results["rows"].items())
+    tried += f", of {'; '.join(setting(values) for values in results['grid'])}, in this order"
+    lines += ["", f"{tried}; the best on validation text is in the table. {results['machine']}."]
     return "\n".join([*lines, "", f"![validation perplexity against updates]({picture})"])
 
 
@@ -117,9 +115,8 @@ def cells(label: str, row: Dict[str, Any]) -> List[str]:
 
 
 def setting(values: Dict[str, Any]) -> str:
-    """Return a setting in words; dropouts that are equal are one."""
-    same = [key for key in DROPOUTS[1:] if values.get(key) == values.get("dropout")]
-    return ", ".join(f"{key} {value:g}" for key, value in values.items() if key not in same)
+    """Return a setting in words."""
+    return ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in values.items())
 
 
 def spread(values: List[float]) -> str:

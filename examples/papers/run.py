@@ -24,7 +24,7 @@ from fairseq_groc.modules.heads import HEADS
 from fairseq_groc.options import flag
 from fairseq_groc.presets import PRESETS
 
-VALIDATIONS = 8  # of a run; one that tries a setting has its last
+VALIDATIONS = 10  # of a run
 DATASETS = {"ptb": "ptb", "wikitext2": "wikitext-2"}
 
 
@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--from", dest="source", type=Path, help="folder of train.txt, valid.txt, test.txt; else downloaded")
     parser.add_argument("--rows", nargs="+", help="only these")
     parser.add_argument("--updates", type=int, help="of a run, in place of the scale's")
-    parser.add_argument("--try-updates", type=int, help="of the runs that choose settings, in place of the scale's")
+    parser.add_argument("--settings", type=int, help="try so many of the scale's grid, from its beginning; else all")
     parser.add_argument("--in-bf16", action="store_true", help="the word encoder's products in bfloat16, on CPUs that have it")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="each a run with the settings that the first one chose")
     args = parser.parse_args()
@@ -47,7 +47,7 @@ def main() -> None:
         parser.error(f"{args.experiment} has no {args.dataset}: {', '.join(experiment.datasets)}")
     if unknown := set(args.rows or []) - set(labels):
         parser.error(f"--rows {' '.join(sorted(unknown))}: expected some of {', '.join(labels)}")
-    scale = scale._replace(updates=args.updates or scale.updates, try_updates=args.try_updates or scale.try_updates)
+    scale = scale._replace(updates=args.updates or scale.updates, grid=scale.grid[: args.settings])
     os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
     results = args.workdir / f"{args.experiment}-{args.dataset}-{args.scale}.json"
     rows: Dict[str, Any] = json.loads(results.read_text())["rows"] if results.exists() else {}
@@ -58,7 +58,7 @@ def main() -> None:
         "scale": args.scale,
         "machine": machine(),
     }
-    about |= {"grid": scale.grid, "try_updates": scale.try_updates}
+    about["grid"] = SCALES[args.scale].grid
     for row in experiment.rows:
         if args.rows is None or row.label in args.rows:
             rows[row.label] = figures_of(args, row, scale)
@@ -85,15 +85,15 @@ def figures_of(args, row: Row, scale: Scale) -> Dict[str, Any]:
     paper = {"parameters_millions": published.parameters, "test": row.test or published.test}
     name = preset if row.keep is None else f"{preset}-keep{row.keep:g}"
 
-    def train(setting: Dict[str, Any], seed: int, updates: Optional[int]) -> Dict[str, Any]:
-        return trained(args, data, name, model_options(args, preset, scale), scale, setting, seed, updates)
+    def train(setting: Dict[str, Any], seed: int) -> Dict[str, Any]:
+        return trained(args, data, name, model_options(args, preset, scale), scale, setting, seed)
 
     first, *others = args.seeds
-    tried = [train(setting, first, scale.try_updates) for setting in scale.grid]
+    tried = [train(setting, first) for setting in scale.grid]
     setting = scale.grid[tried.index(min(tried, key=lambda found: found["valid"]))]
     runs = []
     for seed in (first, *others):
-        found = train(setting, seed, scale.updates)
+        found = train(setting, seed)
         report = args.workdir / Path(found["checkpoint"]).parent / "test.json"
         if not report.exists():
             checkpoint = args.workdir / found["checkpoint"]
@@ -103,19 +103,18 @@ def figures_of(args, row: Row, scale: Scale) -> Dict[str, Any]:
     return {"preset": preset, "setting": setting, "paper": paper, "runs": runs, "tried": tried}
 
 
-def trained(
-    args, data: Path, name: str, model: List, scale: Scale, setting: Dict[str, Any], seed: int, updates: Optional[int]
-) -> Dict[str, Any]:
+def trained(args, data: Path, name: str, model: List, scale: Scale, setting: Dict[str, Any], seed: int) -> Dict[str, Any]:
     """Train one model; return its setting, and what its log says."""
-    parts = [name, *(f"{key}{value:g}" for key, value in setting.items()), f"seed{seed}", *([str(updates)] if updates else [])]
-    save = args.workdir / args.scale / "-".join(parts)
+    parts = [name, *(f"{key}{value:g}" for key, value in setting.items()), f"seed{seed}"]
+    updates = scale.updates
+    save = args.workdir / args.scale / "-".join([*parts, str(updates)] if updates else parts)
     log = save / "train.log"
     if not (log.exists() and "done training" in log.read_text()):
         save.mkdir(parents=True, exist_ok=True)
         options = [*model, *scale.training.format(updates=updates).split(), "--seed", seed]
         options += [part for key, value in setting.items() for part in (flag(key), value)]
         if updates:
-            interval = max(1, updates // VALIDATIONS) if updates == scale.updates else updates
+            interval = max(1, updates // VALIDATIONS)
             options += ["--max-update", updates, "--validate-interval-updates", interval]
             options += ["--save-interval-updates", interval, "--keep-interval-updates", 1]
         where = ["--save-dir", save, "--no-epoch-checkpoints", "--log-format", "simple", "--num-workers", 0]
