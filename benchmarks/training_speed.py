@@ -1,10 +1,10 @@
 """Tokens per second of training at the paper's PTB shape, side by side in one run, and parameters.
 
-    python benchmarks/training_speed.py DATA [--rounds 3] [--updates 8]
+    python benchmarks/training_speed.py DATA [--rounds 3] [--updates 8] [--programs tied GroC-sampled-0.1-bf16]
 
-DATA is a folder from scripts/preprocess.sh --dataset ptb. Compared: a plain PyTorch loop of the tied model (written
-here), this package's tied and GroC models through fairseq-train, and fairseq's own lstm_lm. The programs take turns;
-a figure is the median over rounds of each round's median step, so a noisy machine moves all of them alike.
+DATA is a folder from scripts/preprocess.sh --dataset ptb. Compared: this package's tied and GroC models through fairseq-train,
+the latter with full and with sampled updates, fairseq's own lstm_lm, and a plain PyTorch loop of the tied model (written here).
+The programs take turns; a figure is the median over rounds of each round's median step, so a noisy machine moves all alike.
 """
 
 import argparse
@@ -33,6 +33,16 @@ THEIRS = (
     f"--decoder-hidden-size {HIDDEN} --decoder-out-embed-dim {DIM} --share-decoder-input-output-embed "
     "--required-batch-size-multiple 1"
 ).split()
+
+
+PROGRAMS = {
+    "tied": [*OURS, "--output-head", "tied"],
+    "plain PyTorch loop": [],  # written here
+    "lstm_lm (fairseq)": THEIRS,
+    "GroC": [*OURS, "--output-head", "compositional_output"],
+    "GroC-bf16": [*OURS, "--encode-in-bf16"],
+    "GroC-sampled-0.1-bf16": [*OURS, "--encode-in-bf16", "--sampled-update-fraction", "0.1"],
+}
 
 
 class PlainTied(nn.Module):
@@ -87,33 +97,33 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--updates", type=int, default=8)
+    parser.add_argument(
+        "--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS), help="the first is what all are held against"
+    )
     parser.add_argument("--default-memory", action="store_true", help="let glibc return freed memory at every step")
     args = parser.parse_args()
     if not args.default_memory:
         keep_memory()
     vocabulary = sum(1 for _ in open(args.data / "dict.txt")) + 4
-    programs = {
-        "tied": [*OURS, "--output-head", "tied"],
-        "lstm_lm (fairseq)": THEIRS,
-        "GroC": [*OURS, "--output-head", "compositional_output"],
-    }
-    seconds = {name: [] for name in ["plain PyTorch loop", *programs]}
+    seconds = {name: [] for name in args.programs}
     sizes = {}
     with tempfile.TemporaryDirectory() as scratch:
         for turn in range(args.rounds):
             print(f"round {turn + 1} of {args.rounds}", file=sys.stderr, flush=True)
-            seconds["plain PyTorch loop"].append(plain_loop(vocabulary, 2 * args.updates))
-            for name, options in programs.items():
-                step, sizes[name] = fairseq_step(args.data, options, args.updates, Path(scratch))
+            for name in args.programs:
+                if PROGRAMS[name]:
+                    step, sizes[name] = fairseq_step(args.data, PROGRAMS[name], args.updates, Path(scratch))
+                else:
+                    step = plain_loop(vocabulary, 2 * args.updates)
                 seconds[name].append(step)
-    plain = seconds["plain PyTorch loop"]
-    print(f"V = {vocabulary:,}, {STREAMS} streams x {BLOCK}; {machine()}")
-    print(f"{'':<20}{'parameters':>12}{'tokens/s':>10}{'min':>8}{'max':>8}{'x plain loop':>14}")
+    first = args.programs[0]
+    print(f"V = {vocabulary:,}, {STREAMS} streams x {BLOCK}; {args.rounds} rounds of {args.updates} updates; {machine()}")
+    print(f"{'':<22}{'parameters':>12}{'tokens/s':>10}{'min':>8}{'max':>8}  time, x {first}")
     for name, values in seconds.items():
         speeds = sorted(STREAMS * BLOCK / s for s in values)
-        ratio = statistics.median(p / s for p, s in zip(plain, values))
+        ratio = statistics.median(own / other for own, other in zip(values, seconds[first]))
         size = f"{sizes[name]:,}" if name in sizes else ""
-        print(f"{name:<20}{size:>12}{statistics.median(speeds):>10,.0f}{speeds[0]:>8,.0f}{speeds[-1]:>8,.0f}{ratio:>14.2f}")
+        print(f"{name:<22}{size:>12}{statistics.median(speeds):>10,.0f}{speeds[0]:>8,.0f}{speeds[-1]:>8,.0f}{ratio:>10.2f}")
 
 
 if __name__ == "__main__":

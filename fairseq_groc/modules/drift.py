@@ -33,12 +33,13 @@ class DriftingRows:
 
     def renew(self, which: Tensor, now: Tensor) -> None:
         """Say what some rows are now, (n, C); the others follow."""
-        q, now = self.coordinates[which].to(self.movement.dtype), now.to(self.movement.dtype)
-        gram = q.t() @ q
+        q, now = self.coordinates[which], now.to(self.rows.dtype)
+        wide = q.to(self.movement.dtype)
+        gram = wide.t() @ wide
         # Q^T (Z_now - Z) without Z: sums over the renewed rows are all that the fit needs
-        moved = q.t() @ (now - self.rows[which]) - gram @ self.movement
-        self.movement += torch.linalg.solve(gram + RIDGE * torch.eye(len(gram), dtype=q.dtype, device=q.device), moved)
-        self.rows[which] = torch.addmm(now, q, self.movement, alpha=-1).to(self.rows.dtype)
+        moved = (q.t() @ (now - self.rows.index_select(0, which))).to(self.movement.dtype) - gram @ self.movement
+        self.movement += torch.linalg.solve(gram + RIDGE * torch.eye(len(gram)).to(gram), moved)
+        self.rows.index_copy_(0, which, torch.addmm(now, q, self.movement.to(now.dtype), alpha=-1))
 
     def times(self, weight: Tensor) -> Tensor:
         """Return Z W^T, (F, d), for W (d, C)."""
