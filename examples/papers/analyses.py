@@ -34,8 +34,9 @@ def main() -> None:
     path = paths.pop(analysis.model)
     out = args.workdir / f"{args.analysis}-{args.dataset}-{args.scale}.json"
     in_process(*analysis.command(path, paths, args.workdir / "data" / args.dataset), "--out", out)
+    found = json.loads(out.read_text().replace(f"{args.workdir}{os.sep}", ""))  # the same wherever WORKDIR is
     about = {"analysis": args.analysis, "title": analysis.title, "dataset": args.dataset, "scale": args.scale}
-    write_json(out, {**about, "model": analysis.model, "machine": machine(), "found": json.loads(out.read_text())})
+    write_json(out, {**about, "model": analysis.model, "machine": machine(), "found": found})
     print(out)
 
 

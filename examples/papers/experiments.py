@@ -106,7 +106,7 @@ SCALES: Dict[str, Scale] = {
         training="--batch-size 20 --tokens-per-sample 35 --optimizer adam --clip-norm 0.25 --lr-scheduler polynomial_decay "
         "--warmup-updates 100 --total-num-update {updates}",
         compositional="--sampled-update-fraction 0.1",
-        grid=[{"lr": rate, "output_dropout": dropout} for dropout in (0.0, 0.2) for rate in (0.003, 0.004)],
+        grid=[{"lr": rate, "output_dropout": dropout} for dropout in (0.0, 0.2) for rate in (0.003, 0.004, 0.002)],
         updates=6_640,  # five epochs of Penn Treebank
     ),
 }

@@ -1,12 +1,19 @@
 """examples/papers from a text to its results."""
 
+import itertools
 import json
+import runpy
 import sys
+from argparse import Namespace
 
 import pytest
-from cli_helpers import ROOT, WORDS, write
+from cli_helpers import PLUGIN, ROOT, WORDS, write
+from fairseq import options
 
-RUN = [sys.executable, ROOT / "examples" / "papers" / "run.py"]
+from fairseq_groc.__main__ import _parser as main_parser
+
+PAPERS = ROOT / "examples" / "papers"
+RUN = [sys.executable, PAPERS / "run.py"]
 
 
 @pytest.fixture
@@ -19,31 +26,56 @@ def texts(tmp_path):
 
 
 def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, tmp_path):
-    command = [*RUN, "table-2", "--from", texts, "--workdir", tmp_path / "work", "--updates", "4", "--try-updates", "2"]
+    command = [*RUN, "table-2", "--from", texts, "--workdir", tmp_path / "work", "--updates", "4", "--settings", "2"]
     command += ["--seeds", "1", "2", "--rows"]
     output = commands.ok(*command, "tied")
     assert "tied: " in output and "(paper, at its size: 86.2)" in output
     saved = json.loads((tmp_path / "work" / "table-2-ptb-cpu.json").read_text())
     assert list(saved["rows"]) == ["tied"] and saved["scale"] == "cpu"
     row = saved["rows"]["tied"]
-    assert [(run["setting"]["lr"], run["setting"]["dropout"]) for run in row["tried"]] == [
-        (0.002, 0),
-        (0.004, 0),
-        (0.002, 0.2),
-        (0.004, 0.2),
-    ]
+    assert [run["setting"]["lr"] for run in row["tried"]] == [0.003, 0.004]
     assert row["setting"] == min(row["tried"], key=lambda run: run["valid"])["setting"]
     for seed, found in enumerate(row["runs"], 1):
         assert found["seed"] == seed and found["curve"][-1][0] == found["updates"] == 4 and found["test"] > 1
         assert (tmp_path / "work" / found["checkpoint"]).exists()
-    assert row["runs"][0]["valid"] != row["runs"][1]["valid"] and {run["updates"] for run in row["tried"]} == {2}
+    assert row["runs"][0]["valid"] != row["runs"][1]["valid"]
     again = commands.ok(*command, "tied")
     assert "fairseq-train" not in again and "evaluate" not in again
-    table = commands.ok(sys.executable, ROOT / "examples" / "papers" / "report.py", tmp_path / "work", "--out", tmp_path / "r.md")
+    analyses = [sys.executable, PAPERS / "analyses.py", "figure-7", "--workdir", tmp_path / "work"]
+    assert "figure-7-ptb-cpu.json" in commands.ok(*analyses)
+    table = commands.ok(sys.executable, PAPERS / "report.py", tmp_path / "work", "--out", tmp_path / "r.md")
     size, setting = row["runs"][0]["parameters"], row["setting"]
-    dropout = f"dropout {setting['dropout']:g}"
     assert "r.md" in table
-    assert f"| tied | {size / 1e6:.2f} | lr {setting['lr']:g}, {dropout} |" in (tmp_path / "r.md").read_text()
+    assert f"| tied | {size / 1e6:.2f} | lr {setting['lr']:g}, output dropout 0 |" in (tmp_path / "r.md").read_text()
+    assert "(2 seeds)" in (tmp_path / "r.md").read_text() and "| 0.034 | " in (tmp_path / "r.md").read_text()
+    for name in ("table-2", "figure-7"):
+        assert f"](work/{name}-ptb-cpu.png)" in (tmp_path / "r.md").read_text()
+        assert (tmp_path / "work" / f"{name}-ptb-cpu.png").stat().st_size > 1000
+
+
+def test_the_published_page_is_made_of_the_published_numbers(monkeypatch):
+    monkeypatch.syspath_prepend(PAPERS)
+    page = runpy.run_path(str(PAPERS / "report.py"))["page"]
+    assert page(PAPERS / "results", ROOT / "docs") == (ROOT / "docs" / "results.md").read_text()
+
+
+def test_commands_of_analyses_are_taken(monkeypatch):
+    monkeypatch.syspath_prepend(PAPERS)
+    names = runpy.run_path(str(PAPERS / "experiments.py"))
+    for analysis in names["ANALYSES"].values():
+        assert analysis.model in [row.label for row in names["EXPERIMENTS"][analysis.table].rows]
+        command = analysis.command("model.pt", {"deep residual": "other.pt"}, "data")
+        assert main_parser().parse_args([str(part) for part in command]).path == "model.pt"
+
+
+def test_options_of_every_row_and_scale_are_taken(monkeypatch):
+    monkeypatch.syspath_prepend(PAPERS)
+    names = runpy.run_path(str(PAPERS / "run.py"))
+    for experiment, scale in itertools.product(names["EXPERIMENTS"].values(), names["SCALES"].values()):
+        for row, dataset in itertools.product(experiment.rows, experiment.datasets):
+            model = names["model_options"](Namespace(in_bf16=True), row.preset.format(data=dataset), scale)
+            words = ["data", *PLUGIN, *model, *scale.training.format(updates=4).split()]
+            assert options.parse_args_and_arch(options.get_training_parser(), input_args=words).arch == "groc_lstm_lm"
 
 
 def test_unknown_rows_and_datasets_are_refused(commands, tmp_path):
