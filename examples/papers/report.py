@@ -16,7 +16,7 @@ from typing import Any, Dict, List
 from experiments import ANALYSES, EXPERIMENTS
 
 TITLES = {"ptb": "Penn Treebank", "wikitext2": "WikiText-2"}
-COLUMNS = ["", "M parameters", "setting", "updates a second", "validation", "test", "paper, test", "paper, M parameters"]
+COLUMNS = ["", "M parameters", "setting", "validation", "test", "paper, test", "paper, M parameters"]
 
 
 def main() -> None:
@@ -63,11 +63,8 @@ def analysis(results: Dict[str, Any], picture: str) -> str:
     command = f"python examples/papers/analyses.py {name} --dataset {results['dataset']} --scale {results['scale']} --workdir DIR"
     lines = [f"## {results['title']}: {TITLES[results['dataset']]}, scale {results['scale']}", "", f"    {command}", ""]
     lines += FOUND[name](results["found"])
-    lines += [
-        "",
-        f"With the models of {EXPERIMENTS[about.table].title.partition(':')[0]}: {results['model']}. Paper: {about.paper}",
-    ]
-    lines += ["", f"![{about.title}]({picture})"]
+    models = EXPERIMENTS[about.table].title.partition(":")[0]
+    lines += ["", f"With the models of {models}: {results['model']}. Paper: {about.paper}", "", f"![{about.title}]({picture})"]
     return "\n".join(lines)
 
 
@@ -109,9 +106,7 @@ def cells(label: str, row: Dict[str, Any]) -> List[str]:
     runs, paper = row["runs"], row["paper"]
     figures = [spread([run[key] for run in runs]) for key in ("valid", "test")]
     published = [str(paper["test"] or ""), f"{paper['parameters_millions']:g}" if paper["parameters_millions"] else ""]
-    speeds = [run["ups"] for run in runs if run["ups"]]
-    speed = f"{statistics.median(speeds):.1f}" if speeds else ""
-    return [label, f"{runs[0]['parameters'] / 1e6:.2f}", setting(row["setting"]), speed, *figures, *published]
+    return [label, f"{runs[0]['parameters'] / 1e6:.2f}", setting(row["setting"]), *figures, *published]
 
 
 def setting(values: Dict[str, Any]) -> str:

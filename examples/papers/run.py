@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import re
-import statistics
 import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
@@ -57,8 +56,8 @@ def main() -> None:
         "dataset": args.dataset,
         "scale": args.scale,
         "machine": machine(),
+        "grid": SCALES[args.scale].grid,
     }
-    about["grid"] = SCALES[args.scale].grid
     for row in experiment.rows:
         if args.rows is None or row.label in args.rows:
             rows[row.label] = figures_of(args, row, scale)
@@ -140,9 +139,7 @@ def figures(log: Path) -> Dict[str, Any]:
     text = log.read_text()
     curve = read_curves(log, "ppl")["valid"]
     parameters = int(re.findall(r"num. shared model params: ([\d,]+)", text)[0].replace(",", ""))
-    speeds = [float(value) for value in re.findall(r"ups=([\d.]+)", text)]
-    valid, ups = min(ppl for _, ppl in curve), statistics.median(speeds) if speeds else None
-    return {"valid": valid, "parameters": parameters, "updates": curve[-1][0], "ups": ups, "curve": curve}
+    return {"valid": min(ppl for _, ppl in curve), "parameters": parameters, "updates": curve[-1][0], "curve": curve}
 
 
 def line(label: str, row: Dict[str, Any]) -> str:
