@@ -2,12 +2,11 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
-from typing import List, Tuple
+from typing import List
 
-from fairseq_groc.cli.programs import BIN, MEMORY
+from fairseq_groc.cli.programs import MEMORY, measured
 
 
 def keep_memory() -> None:
@@ -16,21 +15,18 @@ def keep_memory() -> None:
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **MEMORY})
 
 
-def fairseq_train(data: Path, options: List, log: Path) -> Tuple[str, float]:
-    """Run ``fairseq-train`` and return its output, which *log* keeps, and its peak memory in GiB.
+def fairseq_train(data: Path, options: List, log: Path) -> str:
+    """Run ``fairseq-train`` and return its output, which *log* keeps.
 
     Raises:
         RuntimeError: it failed; with the end of its output.
     """
-    command = [str(part) for part in [BIN / "fairseq-train", data, "--num-workers", 0, "--log-format", "simple", *options]]
     log.parent.mkdir(parents=True, exist_ok=True)
-    with open(log, "w") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
-        _, status, usage = os.wait4(process.pid, 0)
+    code, _ = measured("fairseq-train", data, "--num-workers", 0, "--log-format", "simple", *options, log=log)
     output = log.read_text()
-    if status:
-        raise RuntimeError(f"{' '.join(command)}\n{output[-2000:]}")
-    return output, usage.ru_maxrss / 2**20
+    if code:
+        raise RuntimeError(f"fairseq-train {options}\n{output[-2000:]}")
+    return output
 
 
 def parameters(output: str) -> int:

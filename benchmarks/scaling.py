@@ -185,9 +185,14 @@ def shapes_of_products(vocabulary, dim: int, hidden: int, depth: int):
 
 def summary(rounds: List[dict]) -> dict:
     """Return what the steps of all rounds say together."""
-    ms = [1000 * s for r in rounds for s in r["seconds"]]
-    spread = {"ms": statistics.median(ms), "mean": statistics.mean(ms), "min": min(ms), "max": max(ms), "steps": len(ms)}
-    return {**rounds[0], **spread, "peak_gib": max(r["peak_gib"] for r in rounds), "seconds": [r["seconds"] for r in rounds]}
+    found = spread([s for r in rounds for s in r["seconds"]])
+    return {**rounds[0], **found, "peak_gib": max(r["peak_gib"] for r in rounds), "seconds": [r["seconds"] for r in rounds]}
+
+
+def spread(seconds: List[float]) -> dict:
+    """Return median, mean, least and most, in milliseconds."""
+    ms = [1000 * s for s in seconds]
+    return {"ms": statistics.median(ms), "mean": statistics.mean(ms), "min": min(ms), "max": max(ms), "steps": len(ms)}
 
 
 def peak() -> float:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 from common import keep_memory
-from scaling import BLOCK, SHAPES, STREAMS, Model, seconds_of, summary
+from scaling import BLOCK, SHAPES, STREAMS, Model, seconds_of, spread
 
 from fairseq_groc.cli.results import machine
 
@@ -32,7 +32,7 @@ def measured(size: int, args) -> dict:
             for head, model in models.items():
                 times[head].append(seconds_of(model, tokens, tokens, None))
         for head in HEADS:
-            result[f"{head} {streams}x{BLOCK}"] = summary(times[head][2:])
+            result[f"{head} {streams}x{BLOCK}"] = spread(times[head][2:])
     return result
 
 

@@ -1,48 +1,36 @@
-"""Tokens per second of training at the paper's PTB shape, side by side in one run, and parameters.
+"""The tied model at the paper's PTB shape through fairseq-train, fairseq's own lstm_lm, and a plain PyTorch loop, in turns.
 
-    python benchmarks/training_speed.py DATA [--rounds 3] [--updates 8] [--programs tied GroC-sampled-0.1-bf16]
+    python benchmarks/training_speed.py DATA [--rounds 3] [--updates 8]
 
-DATA is a folder from scripts/preprocess.sh --dataset ptb. Compared: this package's tied and GroC models through fairseq-train,
-the latter with full and with sampled updates, fairseq's own lstm_lm, and a plain PyTorch loop of the tied model (written here).
-The programs take turns; a figure is the median over rounds of each round's median step, so a noisy machine moves all alike.
+DATA is a folder from scripts/preprocess.sh --dataset ptb. The package's models are held against each other by
+``python -m fairseq_groc training-speed``, whose table this is.
 """
 
 import argparse
-import re
+import resource
 import statistics
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from common import fairseq_train, keep_memory, parameters
+from common import keep_memory
 from torch import nn
 
 from fairseq_groc.cli.programs import PLUGIN
 from fairseq_groc.cli.results import machine
+from fairseq_groc.cli.training_speed import TRAINING, Speed, summary, table, trained
 
 STREAMS, BLOCK, DIM, HIDDEN = 20, 35, 300, 1024
-COMMON = (
-    f"--batch-size {STREAMS} --optimizer adam --lr 0.001 --clip-norm 0.1 --disable-validation --no-save --log-interval 1"
-).split()
-OURS = [*PLUGIN, "--arch", "groc_lstm_lm_ptb", "--tokens-per-sample", str(BLOCK)]
+OURS = ["--arch", "groc_lstm_lm_ptb_tied", "--batch-size", str(STREAMS), "--tokens-per-sample", str(BLOCK)]
 THEIRS = (
-    f"--task language_modeling --tokens-per-sample {BLOCK} --arch lstm_lm --decoder-embed-dim {DIM} --decoder-layers 2 "
-    f"--decoder-hidden-size {HIDDEN} --decoder-out-embed-dim {DIM} --share-decoder-input-output-embed "
-    "--required-batch-size-multiple 1"
+    f"--task language_modeling --batch-size {STREAMS} --tokens-per-sample {BLOCK} --arch lstm_lm --decoder-embed-dim {DIM} "
+    f"--decoder-layers 2 --decoder-hidden-size {HIDDEN} --decoder-out-embed-dim {DIM} --share-decoder-input-output-embed "
+    "--criterion cross_entropy --required-batch-size-multiple 1"
 ).split()
-
-
-PROGRAMS = {
-    "tied": [*OURS, "--output-head", "tied"],
-    "plain PyTorch loop": [],  # written here
-    "lstm_lm (fairseq)": THEIRS,
-    "GroC": [*OURS, "--output-head", "compositional_output"],
-    "GroC-bf16": [*OURS, "--encode-in-bf16"],
-    "GroC-sampled-0.1-bf16": [*OURS, "--encode-in-bf16", "--sampled-update-fraction", "0.1"],
-}
+PROGRAMS = {"tied": [*PLUGIN, *OURS], "lstm_lm (fairseq)": THEIRS}
+PLAIN = "plain PyTorch loop"
 
 
 class PlainTied(nn.Module):
@@ -57,7 +45,6 @@ class PlainTied(nn.Module):
     def forward(self, tokens, state):
         x, a = self.first(dropped(self.embedding(tokens), 0.4), state[0])
         x, b = self.last(dropped(x, 0.65), state[1])
-        x = dropped(x, 0.2)
         return F.linear(x, self.embedding.weight, self.bias), [tuple(s.detach() for s in pair) for pair in (a, b)]
 
 
@@ -66,8 +53,8 @@ def dropped(x, p: float):
     return x * F.dropout(torch.ones_like(x[:1]), p)
 
 
-def plain_loop(vocabulary: int, updates: int) -> float:
-    """Return the median seconds of a step."""
+def plain_loop(vocabulary: int, updates: int, epoch: int) -> Speed:
+    """Train the model written here, in this process; *epoch* is the number of updates of one."""
     torch.manual_seed(1)
     model = PlainTied(vocabulary)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
@@ -82,14 +69,9 @@ def plain_loop(vocabulary: int, updates: int) -> float:
         nn.utils.clip_grad_norm_(model.parameters(), 0.1)
         optimizer.step()
         seconds.append(time.perf_counter() - begin)
-    return statistics.median(seconds[1:])
-
-
-def fairseq_step(data: Path, options, updates: int, scratch: Path):
-    """Return the median seconds of a step as fairseq logs tokens per second, and the number of parameters."""
-    output, _ = fairseq_train(data, [*COMMON, *options, "--max-update", updates, "--save-dir", scratch], scratch / "log")
-    speeds = [float(s.replace(",", "")) for s in re.findall(r"train_inner .*? wps=([\d.]+)", output)]
-    return STREAMS * BLOCK / statistics.median(speeds[1:]), parameters(output)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return Speed(statistics.mean(seconds[1:]), epoch, STREAMS * BLOCK, parameters, peak)
 
 
 def main() -> None:
@@ -97,33 +79,17 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--updates", type=int, default=8)
-    parser.add_argument(
-        "--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS), help="the first is what all are held against"
-    )
-    parser.add_argument("--default-memory", action="store_true", help="let glibc return freed memory at every step")
     args = parser.parse_args()
-    if not args.default_memory:
-        keep_memory()
+    keep_memory()
     vocabulary = sum(1 for _ in open(args.data / "dict.txt")) + 4
-    seconds = {name: [] for name in args.programs}
-    sizes = {}
-    with tempfile.TemporaryDirectory() as scratch:
-        for turn in range(args.rounds):
-            print(f"round {turn + 1} of {args.rounds}", file=sys.stderr, flush=True)
-            for name in args.programs:
-                if PROGRAMS[name]:
-                    step, sizes[name] = fairseq_step(args.data, PROGRAMS[name], args.updates, Path(scratch))
-                else:
-                    step = plain_loop(vocabulary, 2 * args.updates)
-                seconds[name].append(step)
-    first = args.programs[0]
+    turns = {name: [] for name in (*PROGRAMS, PLAIN)}
+    for turn in range(args.rounds):
+        print(f"round {turn + 1} of {args.rounds}", file=sys.stderr, flush=True)
+        for name, options in PROGRAMS.items():
+            turns[name].append(trained(args.data, [*TRAINING, *options, "--max-update", args.updates]))
+        turns[PLAIN].append(plain_loop(vocabulary, 2 * args.updates, turns["tied"][0].epoch))
     print(f"V = {vocabulary:,}, {STREAMS} streams x {BLOCK}; {args.rounds} rounds of {args.updates} updates; {machine()}")
-    print(f"{'':<22}{'parameters':>12}{'tokens/s':>10}{'min':>8}{'max':>8}  time, x {first}")
-    for name, values in seconds.items():
-        speeds = sorted(STREAMS * BLOCK / s for s in values)
-        ratio = statistics.median(own / other for own, other in zip(values, seconds[first]))
-        size = f"{sizes[name]:,}" if name in sizes else ""
-        print(f"{name:<22}{size:>12}{statistics.median(speeds):>10,.0f}{speeds[0]:>8,.0f}{speeds[-1]:>8,.0f}{ratio:>10.2f}")
+    print(table(summary(turns)))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from fairseq_groc.cli import (
     remember,
     score,
     tables,
+    training_speed,
     tune,
     user_dir,
 )
@@ -44,6 +45,7 @@ COMMANDS = {
     "frequency-bins": frequency_bins,
     "coverage": coverage,
     "nearest": nearest,
+    "training-speed": training_speed,
 }
 USER = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
 USER.add_argument("--user-dir", help="folder of a Python package to import first: heads, lexicons and caches of your own")

@@ -1,4 +1,4 @@
-"""What the papers find out about their models: with those that run.py has trained.
+"""What the papers find out about their models, most of it with those that run.py has trained.
 
     python examples/papers/analyses.py figure-3 --dataset ptb --scale cpu --workdir papers
 
@@ -10,8 +10,10 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Dict
 
-from experiments import ANALYSES, SCALES
+from experiments import ANALYSES, SCALES, Given
+from run import prepare
 
 from fairseq_groc.cli.programs import MEMORY, in_process
 from fairseq_groc.cli.results import machine, write_json
@@ -23,21 +25,30 @@ def main() -> None:
     parser.add_argument("--dataset", default="ptb")
     parser.add_argument("--scale", choices=SCALES, default="cpu")
     parser.add_argument("--workdir", type=Path, required=True, help="run.py's")
+    parser.add_argument("--in-bf16", action="store_true", help="table-10: GroC in bfloat16, too, for CPUs that have it")
+    parser.add_argument("--from", dest="source", type=Path, help="as run.py's, for a text that is not in WORKDIR")
     args = parser.parse_args()
     analysis = ANALYSES[args.analysis]
-    table = args.workdir / f"{analysis.table}-{args.dataset}-{args.scale}.json"
-    rows = json.loads(table.read_text())["rows"] if table.exists() else {}
-    if analysis.model not in rows:
-        sys.exit(f"{table} has no {analysis.model}: run examples/papers/run.py {analysis.table} --dataset {args.dataset} first")
     os.environ.update(MEMORY)
-    paths = {label: args.workdir / row["runs"][0]["checkpoint"] for label, row in rows.items()}
-    path = paths.pop(analysis.model)
+    others = checkpoints(args, analysis) if analysis.table else {}
+    path = others.pop(analysis.model, None)
+    scale = SCALES[args.scale]
+    given = Given(args.dataset, prepare(args, None, scale.share), scale, args.in_bf16, path, others)
     out = args.workdir / f"{args.analysis}-{args.dataset}-{args.scale}.json"
-    in_process(*analysis.command(path, paths, args.workdir / "data" / args.dataset), "--out", out)
+    in_process(*analysis.command(given), "--out", out)
     found = json.loads(out.read_text().replace(f"{args.workdir}{os.sep}", ""))  # the same wherever WORKDIR is
     about = {"analysis": args.analysis, "title": analysis.title, "dataset": args.dataset, "scale": args.scale}
     write_json(out, {**about, "model": analysis.model, "machine": machine(), "found": found})
     print(out)
+
+
+def checkpoints(args, analysis) -> Dict[str, Path]:
+    """Return the models of the table that is analysed."""
+    table = args.workdir / f"{analysis.table}-{args.dataset}-{args.scale}.json"
+    rows = json.loads(table.read_text())["rows"] if table.exists() else {}
+    if analysis.model not in rows:
+        sys.exit(f"{table} has no {analysis.model}: run examples/papers/run.py {analysis.table} --dataset {args.dataset} first")
+    return {label: args.workdir / row["runs"][0]["checkpoint"] for label, row in rows.items()}
 
 
 if __name__ == "__main__":

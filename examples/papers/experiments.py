@@ -1,5 +1,6 @@
 """The papers' experiments as data: which presets make a table's rows, and what a scale changes."""
 
+import shlex
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from fairseq_groc.presets import PRESETS
@@ -44,6 +45,7 @@ class Scale(NamedTuple):
         compositional: options of the models that compute their word embeddings, besides
         grid: settings that are tried; the best on validation text is the row's
         updates: of a run; None: until the schedule ends it
+        share: of the training text that is read, from its beginning; the vocabulary is that of the whole
     """
 
     sizes: Dict[str, Any]
@@ -51,6 +53,7 @@ class Scale(NamedTuple):
     compositional: str
     grid: List[Dict[str, Any]]
     updates: Optional[int] = None
+    share: float = 1.0
 
 
 _BASELINES = ["lookup", "convolutional", "tied", "bilinear", "deep_residual", "adaptive"]
@@ -86,6 +89,21 @@ EXPERIMENTS: Dict[str, Experiment] = {
     ),
 }
 
+_CPU = Scale(
+    sizes={
+        "decoder_layers": 2,
+        "decoder_hidden_size": 256,
+        "decoder_embed_dim": 128,
+        "dropout": 0.2,
+        "dropout_in": 0.2,
+    },
+    training="--batch-size 20 --tokens-per-sample 35 --optimizer adam --clip-norm 0.25 --lr-scheduler polynomial_decay "
+    "--warmup-updates 100 --total-num-update {updates}",
+    compositional="--sampled-update-fraction 0.1",
+    grid=[{"lr": rate, "output_dropout": dropout} for dropout in (0.0, 0.2) for rate in (0.003, 0.004, 0.002)],
+    updates=6_640,  # five epochs of Penn Treebank
+)
+
 SCALES: Dict[str, Scale] = {
     # GroC, appendix B.1
     "paper": Scale(
@@ -95,84 +113,123 @@ SCALES: Dict[str, Scale] = {
         compositional="",
         grid=[{"lr": 0.001}],
     ),
-    "cpu": Scale(
-        sizes={
-            "decoder_layers": 2,
-            "decoder_hidden_size": 256,
-            "decoder_embed_dim": 128,
-            "dropout": 0.2,
-            "dropout_in": 0.2,
-        },
-        training="--batch-size 20 --tokens-per-sample 35 --optimizer adam --clip-norm 0.25 --lr-scheduler polynomial_decay "
-        "--warmup-updates 100 --total-num-update {updates}",
-        compositional="--sampled-update-fraction 0.1",
-        grid=[{"lr": rate, "output_dropout": dropout} for dropout in (0.0, 0.2) for rate in (0.003, 0.004, 0.002)],
-        updates=6_640,  # five epochs of Penn Treebank
+    "cpu": _CPU,
+    # little text, read often enough for models to stop improving on it, as the paper's do
+    "quarter": _CPU._replace(
+        sizes={**_CPU.sizes, "char_filters": PRESETS["groc_lstm_lm_small"].options["char_filters"]},
+        grid=[{"lr": 0.003, "output_dropout": dropout} for dropout in (0.0, 0.2, 0.5)],
+        updates=1_992,  # six epochs of it
+        share=0.25,
     ),
 }
 
 
+class Given(NamedTuple):
+    """What an analysis is of.
+
+    Args:
+        dataset: the name of the text in presets
+        data: its data folder
+        scale: of the models
+        in_bf16: GroC's products in bfloat16 as well
+        path: of the model that is analysed
+        others: the paths of all other rows' models by label
+    """
+
+    dataset: str
+    data: Any
+    scale: Scale
+    in_bf16: bool = False
+    path: Any = None
+    others: Dict[str, Any] = {}
+
+
 class Analysis(NamedTuple):
-    """What is found with the models of a table.
+    """What is found with the models of a table, or about them.
 
     Args:
         title: the paper's
-        table: the experiment whose models it takes
-        model: the row that is analysed
-        command: of the package, from the path of the model, the paths of all other rows' models, and the data folder
+        command: of the package
         paper: what was published, in words
+        table: the experiment whose trained models it takes
+        model: the row that is analysed
     """
 
     title: str
-    table: str
-    model: str
-    command: Callable[[Any, Dict[str, Any], Any], List[Any]]
+    command: Callable[[Given], List[Any]]
     paper: str
+    table: Optional[str] = None
+    model: Optional[str] = None
 
 
-def _bins(path, others, data) -> List[Any]:
-    named = [f"{label.replace(' ', '-')}={other}" for label, other in others.items()]
-    return ["frequency-bins", "--path", path, "--data", data, "--baselines", *named]
+def _bins(given: Given) -> List[Any]:
+    named = [f"{label.replace(' ', '-')}={other}" for label, other in given.others.items()]
+    return ["frequency-bins", "--path", given.path, "--data", given.data, "--baselines", *named]
 
 
-def _coverage(path, others, data) -> List[Any]:
-    return ["coverage", "--path", path, "--data", data, "--tokens-per-sample", 500]
+def _coverage(given: Given) -> List[Any]:
+    return ["coverage", "--path", given.path, "--data", given.data, "--tokens-per-sample", 500]
 
 
-def _grid(path, others, data) -> List[Any]:
+def _speed(given: Given) -> List[Any]:
+    """Compare the rows of Table 10, by the share of full updates that they make, and sampled updates."""
+    models = [row._replace(preset=row.preset.format(data=given.dataset)) for row in EXPERIMENTS["table-2"].rows]
+    named = {row.label: _arch(row.preset, given.scale) for row in models}
+    groc = named["GroC"]
+    named |= {f"GroC, {share:.0%} full updates": f"{groc} --full-update-prob {share}" for share in (0.9, 0.7, 0.5, 0.3, 0.1)}
+    named["GroC, sampled updates, 10%"] = f"{groc} --sampled-update-fraction 0.1"
+    if given.in_bf16:
+        named |= {f"{label}, bfloat16": f"{named[label]} --encode-in-bf16" for label in ("GroC", "GroC, sampled updates, 10%")}
+    options = ["--updates", 30, "--rounds", 2, "--models", *(f"{label}={arch}" for label, arch in named.items())]
+    return ["training-speed", "--data", given.data, *options]
+
+
+def _arch(preset: str, scale: Scale) -> str:
+    sizes = (shlex.quote(f"--{name.replace('_', '-')}={value}") for name, value in scale.sizes.items())
+    return " ".join([preset, *sizes])
+
+
+def _grid(given: Given) -> List[Any]:
     weights = (0.034, 0.067, 0.1, 0.133, 0.167)  # appendix C.2: lambda from 0.833 to 0.966, theta from 0 to 1
     grid = ["--weights", *weights, "--thetas", 0, 0.25, 0.5, 0.75, 1, "--sizes", 5000, "--no-store"]
-    return ["tune", "--path", path, "--data", data, "--cache", "local", *grid]
+    return ["tune", "--path", given.path, "--data", given.data, "--cache", "local", *grid]
 
 
 ANALYSES: Dict[str, Analysis] = {
     "figure-3": Analysis(
         "GroC, Figure 3: loss by frequency",
+        _bins,
+        "the rarer the words, the more GroC gains (medians), but for Penn Treebank's lowest bin, an exception (section 4.3).",
         "table-2",
         "GroC",
-        _bins,
-        "GroC is better in nearly every bin, most of all where words are rare (medians, its Figure 3a).",
     ),
     "coverage": Analysis(
         "GroC, Table 4: scored with a share of the lexicon's entries",
-        "table-2",
-        "GroC",
         _coverage,
         "187.8, 159.3, 128.5, 102.6, 83.5, 69.5 where 0, 16, 32, 48, 64 and 82% of the words are covered; 73.1 trained without.",
+        "table-2",
+        "GroC",
     ),
     "figure-7": Analysis(
         "GroC, Figure 7: the local cache's grid",
-        "table-2",
-        "tied",
         _grid,
         "a picture alone; the best for its news text is lambda 0.966 (a weight of 0.034), theta 0.5 (appendix C.2).",
+        "table-2",
+        "tied",
     ),
     "drill-figure-3": Analysis(
         "DRILL, Figure 3: loss by frequency",
-        "drill-table-4",
-        "4 layers",
         _bins,
         "most of the gain in words of 1 to 100 occurrences (means, its section 4.1).",
+        "drill-table-4",
+        "4 layers",
+    ),
+    "table-10": Analysis(
+        "GroC, Table 10: training speed",
+        _speed,
+        "in times of the lookup table's epoch on Penn Treebank, convolutional 10.3, tied 1.0, bilinear 1.8, deep residual 3.1, "
+        "adaptive 1.4, GroC 13.3, with full updates in 90, 70, 50, 30 and 10% of the steps 12.1, 8.9, 6.7, 4.9 and 2.4 (it names "
+        "the shares of the frozen ones).",
     ),
 }
 

@@ -63,9 +63,8 @@ def analysis(results: Dict[str, Any], picture: str) -> str:
     command = f"python examples/papers/analyses.py {name} --dataset {results['dataset']} --scale {results['scale']} --workdir DIR"
     lines = [f"## {results['title']}: {TITLES[results['dataset']]}, scale {results['scale']}", "", f"    {command}", ""]
     lines += FOUND[name](results["found"])
-    models = EXPERIMENTS[about.table].title.partition(":")[0]
-    lines += ["", f"With the models of {models}: {results['model']}. Paper: {about.paper}", "", f"![{about.title}]({picture})"]
-    return "\n".join(lines)
+    of = f"With the models of {EXPERIMENTS[about.table].title.partition(':')[0]}: {results['model']}. " if about.table else ""
+    return "\n".join([*lines, "", f"{of}Paper: {about.paper}", "", f"![{about.title}]({picture})"])
 
 
 def bins(found: Dict[str, Any]) -> List[str]:
@@ -93,7 +92,18 @@ def grid(found: Dict[str, Any]) -> List[str]:
     return table(columns, [[f"{weight:g}", *(f"{perplexity[weight, theta]:.1f}" for theta in thetas)] for weight in weights])
 
 
-FOUND = {"figure-3": bins, "drill-figure-3": bins, "coverage": coverage, "figure-7": grid}
+def speed(found: Dict[str, Any]) -> List[str]:
+    """Return a row a model, and what it was measured on."""
+    columns = ["", "parameters", "s an epoch", f"time, x {found['rows'][0]['name']}", "range", "peak GiB"]
+    rows = []
+    for row in found["rows"]:
+        times = [f"{row['relative']:.2f}", "{:.2f} to {:.2f}".format(*row["relative_range"]), f"{row['peak_gib']:.1f}"]
+        rows.append([row["name"], f"{row['parameters']:,}", f"{row['epoch_seconds']:,.0f}", *times])
+    about = f"{found['rounds']} rounds of {found['updates']} updates in turns; {found['machine']}."
+    return [*table(columns, rows), "", about]
+
+
+FOUND = {"figure-3": bins, "drill-figure-3": bins, "coverage": coverage, "figure-7": grid, "table-10": speed}
 
 
 def table(columns: List[str], rows: List[List[str]]) -> List[str]:

@@ -10,11 +10,14 @@ import argparse
 import json
 import os
 import re
+import tempfile
 import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from experiments import EXPERIMENTS, SCALES, Row, Scale, options_of
+from fairseq.data import Dictionary
+from fairseq.data.data_utils import load_indexed_dataset
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, in_process, run
 from fairseq_groc.cli.results import machine, pyplot, write_json
@@ -67,20 +70,44 @@ def main() -> None:
             print(line(row.label, rows[row.label]), flush=True)
 
 
-def prepare(args, keep: Optional[float]) -> Path:
-    """Return the data folder of the text with a share of the lexicon's entries, made if it is not there."""
-    data = args.workdir / "data" / (args.dataset if keep is None else f"{args.dataset}-keep{keep:g}")
-    if not (data / "binarised.json").exists():
+def prepare(args, keep: Optional[float], share: float = 1.0) -> Path:
+    """Return the data folder of the text with a share of the lexicon's entries, made if it is not there.
+
+    Args:
+        args: of the program: dataset, workdir, source
+        keep: the share of the entries; None: all
+        share: of the training text's lines
+    """
+    name = args.dataset + (f"-{share:g}" if share < 1 else "") + (f"-keep{keep:g}" if keep is not None else "")
+    data = args.workdir / "data" / name
+    if (data / "binarised.json").exists():
+        return data
+    lexicon = [] if keep is None else ["--keep-entries", keep]
+    if share < 1:
+        whole = prepare(args, None)
+        with tempfile.TemporaryDirectory() as folder:
+            train, valid, test = (text_of(whole, split, folder, share) for split in ("train", "valid", "test"))
+            texts = ["--train", train, "--valid", valid, "--test", test, "--vocabulary", whole / "dict.txt"]
+            run(ROOT / "scripts" / "preprocess.sh", *texts, *lexicon, "--dest", data)
+    else:
         source = ["--from", args.source] if args.source else []
-        source += [] if keep is None else ["--keep-entries", keep]
-        run(ROOT / "scripts" / "preprocess.sh", "--dataset", DATASETS[args.dataset], *source, "--dest", data)
+        run(ROOT / "scripts" / "preprocess.sh", "--dataset", DATASETS[args.dataset], *source, *lexicon, "--dest", data)
     return data
+
+
+def text_of(data: Path, split: str, folder: str, share: float) -> Path:
+    """Write the text of a split in *folder*, of that of training a share of the lines from the beginning; return the file."""
+    dictionary, lines = Dictionary.load(str(data / "dict.txt")), load_indexed_dataset(str(data / split))
+    count = round(share * len(lines)) if split == "train" else len(lines)
+    path = Path(folder, f"{split}.txt")
+    path.write_text("".join(f"{dictionary.string(lines[i])}\n" for i in range(count)), encoding="utf-8")
+    return path
 
 
 def figures_of(args, row: Row, scale: Scale) -> Dict[str, Any]:
     """Choose a setting on validation text, train with every seed, score the test text; return all figures."""
     preset = row.preset.format(data=args.dataset)
-    published, data = PRESETS[preset], prepare(args, row.keep)
+    published, data = PRESETS[preset], prepare(args, row.keep, scale.share)
     paper = {"parameters_millions": published.parameters, "test": row.test or published.test}
     name = preset if row.keep is None else f"{preset}-keep{row.keep:g}"
 

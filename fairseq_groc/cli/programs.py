@@ -2,11 +2,12 @@
 
 import contextlib
 import io
+import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Optional
+from typing import Optional, Tuple
 
 FOLDER = Path(__file__).resolve().parent.parent  # what --user-dir takes
 ROOT = FOLDER.parent  # of the repository, in a checkout
@@ -41,6 +42,15 @@ def run(*command, log: Optional[Path] = None) -> None:
         output.seek(0)
         if code:
             sys.exit(f"{output.read()[-3000:]}\nfailed: {' '.join(words)}")
+
+
+def measured(program: str, *arguments, log: Path) -> Tuple[int, float]:
+    """Run one of this Python's programs with its output in *log*; return its exit code and its peak memory in GiB."""
+    words = [str(BIN / program), *(str(part) for part in arguments)]
+    with open(log, "w") as output:
+        process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, **MEMORY})
+        _, status, usage = os.wait4(process.pid, 0)
+    return os.waitstatus_to_exitcode(status), usage.ru_maxrss / 2**20
 
 
 def _short(words):

@@ -2,8 +2,9 @@
 
 N: positions; V: words; d: size of h.
 
-Considered instead: ``torch.nn.functional.linear_cross_entropy`` (PyTorch 2.13 and later only; this package runs from
-2.6), and the Triton kernels of Liger and cut-cross-entropy (GPUs only).
+Considered instead: ``torch.nn.functional.linear_cross_entropy`` (PyTorch 2.13 and later, this package runs from 2.6; it goes over
+positions in chunks, and on CPUs it is slower: benchmarks/losses.py), and the Triton kernels of Liger and cut-cross-entropy, which
+are for GPUs and could not be run.
 """
 
 from __future__ import annotations

@@ -39,6 +39,10 @@ class WordMatrices(nn.Module):
     In training every step computes all of them, unless ``full_probability`` is below 1 (the paper's sparse updates) or
     ``sampled`` is given; both need to be told of each step by ``begin_step``, as do ``vocabulary_dropout`` and
     ``lexicon_dropout``. With ``file``, evaluation keeps its matrices there, too, for other processes.
+
+    Sparse updates keep "the output embedding frozen" and train "the rest of the network" (GroC, appendix B.4). Its parameters
+    are those of the input embedding as well, and the paper does not say whether these go on being trained through the
+    input; here they do not, so that what is kept is never stale and resuming is bit-equal.
     """
 
     impossible: Tensor
@@ -116,7 +120,8 @@ class WordMatrices(nn.Module):
         if self.training or torch.is_grad_enabled():
             self._kept = None
             return self._encode()
-        return self._keep(self._encode if self.file is None else self._read_or_write)
+        # words that were added are this process's alone: the file would not tell one process's from another's
+        return self._keep(self._encode if self.file is None or self._entries else self._read_or_write)
 
     @torch.no_grad()
     def add_words(self, entries: Dict[str, Entry]) -> None:

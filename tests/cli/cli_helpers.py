@@ -1,15 +1,14 @@
 """Run the commands that users type, each in a process of its own, and read what they print."""
 
-import importlib
-import multiprocessing
 import os
 import random
 import re
-import runpy
+import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
+
+import forked_programs
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -32,34 +31,10 @@ ARCHITECTURES = {
 HEAD = ["--char-filters", "[4,4,4]", "--output-cutoffs", "[8,16]", "--output-depth", "1", "--correction-dim", "4"]
 
 
-# fairseq's programs. Their processes are forks of one that has loaded PyTorch and fairseq: that takes seconds, every time.
-PROGRAMS = {f"fairseq-{name}": f"fairseq_cli.{name.replace('-', '_')}" for name in ("train", "eval-lm", "validate", "generate")}
-PROGRAMS["fairseq-interactive"] = "fairseq_cli.interactive"
-MODULE = ["python", "-m"]
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(list(PROGRAMS.values()))
-
-
 def environment(*path):
     modules = ":".join(str(folder) for folder in (ROOT, *path))
-    return {**os.environ, "OMP_NUM_THREADS": "1", "PATH": f"{BIN}:{SYSTEM_PATH}", "PYTHONPATH": modules}
-
-
-def in_a_process(command, output, variables, folder):
-    """Become a command in a folder: its arguments, its output, its exit code."""
-    for stream in (1, 2):
-        os.dup2(os.open(output, os.O_WRONLY | os.O_APPEND), stream)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.environ.update(variables)
-    os.chdir(folder)
-    multiprocessing.set_start_method("fork", force=True)  # of its own workers, as where a shell has started it
-    sys.path[:0] = variables["PYTHONPATH"].split(":")
-    if command[:2] == MODULE:
-        sys.argv = command[2:]
-        runpy.run_module(command[2], run_name="__main__", alter_sys=True)
-    else:
-        sys.argv = command
-        sys.exit(importlib.import_module(PROGRAMS[command[0]]).cli_main())
+    programs = f"{forked_programs.folder()}:{BIN}:{SYSTEM_PATH}"
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PATH": programs, "PYTHONPATH": modules}
 
 
 class Commands:
@@ -74,25 +49,13 @@ class Commands:
         self.folder, self.path = folder, path
 
     def __call__(self, *command):
-        command = [str(part) for part in command]
-        if command[0] not in PROGRAMS and command[:2] != MODULE:
-            return self.installed(*command)
-        with tempfile.NamedTemporaryFile("r") as output:
-            process = FORKS.Process(
-                target=in_a_process, args=(command, output.name, environment(*self.path), self.folder or os.getcwd())
-            )
-            process.start()
-            process.join()
-            return process.exitcode, output.read()
-
-    def installed(self, *command):
-        """Run the program that is installed by this name."""
+        variables = environment(*self.path)
         done = subprocess.run(
-            [str(part) for part in command],
+            [shutil.which(command[0], path=variables["PATH"]) or command[0], *(str(part) for part in command[1:])],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=environment(*self.path),
+            env=variables,
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
         )

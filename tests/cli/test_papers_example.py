@@ -3,17 +3,17 @@
 import itertools
 import json
 import runpy
-import sys
 from argparse import Namespace
 
 import pytest
 from cli_helpers import PLUGIN, ROOT, WORDS, write
 from fairseq import options
+from fairseq.data.data_utils import load_indexed_dataset
 
 from fairseq_groc.__main__ import _parser as main_parser
 
 PAPERS = ROOT / "examples" / "papers"
-RUN = [sys.executable, PAPERS / "run.py"]
+RUN = ["python", PAPERS / "run.py"]
 
 
 @pytest.fixture
@@ -27,13 +27,14 @@ def texts(tmp_path):
 
 def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, tmp_path):
     command = [*RUN, "table-2", "--from", texts, "--workdir", tmp_path / "work", "--updates", "4", "--settings", "2"]
+    command += ["--scale", "quarter"]
     command += ["--seeds", "1", "2", "--rows"]
     output = commands.ok(*command, "tied")
     assert "tied: " in output and "(paper, at its size: 86.2)" in output
-    saved = json.loads((tmp_path / "work" / "table-2-ptb-cpu.json").read_text())
-    assert list(saved["rows"]) == ["tied"] and saved["scale"] == "cpu"
+    saved = json.loads((tmp_path / "work" / "table-2-ptb-quarter.json").read_text())
+    assert list(saved["rows"]) == ["tied"] and saved["scale"] == "quarter"
     row = saved["rows"]["tied"]
-    assert [run["setting"]["lr"] for run in row["tried"]] == [0.003, 0.004]
+    assert [run["setting"]["output_dropout"] for run in row["tried"]] == [0, 0.2]
     assert row["setting"] == min(row["tried"], key=lambda run: run["valid"])["setting"]
     for seed, found in enumerate(row["runs"], 1):
         assert found["seed"] == seed and found["curve"][-1][0] == found["updates"] == 4 and found["test"] > 1
@@ -41,16 +42,27 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
     assert row["runs"][0]["valid"] != row["runs"][1]["valid"]
     again = commands.ok(*command, "tied")
     assert "fairseq-train" not in again and "evaluate" not in again
-    analyses = [sys.executable, PAPERS / "analyses.py", "figure-7", "--workdir", tmp_path / "work"]
-    assert "figure-7-ptb-cpu.json" in commands.ok(*analyses)
-    table = commands.ok(sys.executable, PAPERS / "report.py", tmp_path / "work", "--out", tmp_path / "r.md")
+    analyses = ["python", PAPERS / "analyses.py", "figure-7", "--scale", "quarter", "--workdir", tmp_path / "work"]
+    assert "figure-7-ptb-quarter.json" in commands.ok(*analyses)
+    table = commands.ok("python", PAPERS / "report.py", tmp_path / "work", "--out", tmp_path / "r.md")
     size, setting = row["runs"][0]["parameters"], row["setting"]
     assert "r.md" in table
-    assert f"| tied | {size / 1e6:.2f} | lr {setting['lr']:g}, output dropout 0 |" in (tmp_path / "r.md").read_text()
+    assert (
+        f"| tied | {size / 1e6:.2f} | lr 0.003, output dropout {setting['output_dropout']:g} |" in (tmp_path / "r.md").read_text()
+    )
     assert "(2 seeds)" in (tmp_path / "r.md").read_text() and "| 0.034 | " in (tmp_path / "r.md").read_text()
     for name in ("table-2", "figure-7"):
-        assert f"](work/{name}-ptb-cpu.png)" in (tmp_path / "r.md").read_text()
-        assert (tmp_path / "work" / f"{name}-ptb-cpu.png").stat().st_size > 1000
+        assert f"](work/{name}-ptb-quarter.png)" in (tmp_path / "r.md").read_text()
+        assert (tmp_path / "work" / f"{name}-ptb-quarter.png").stat().st_size > 1000
+    whole, quarter = (tmp_path / "work" / "data" / name for name in ("ptb", "ptb-0.25"))
+    assert (quarter / "dict.txt").read_text() == (whole / "dict.txt").read_text()
+    assert lines_in(quarter, "train") == lines_in(whole, "train")[:15] and lines_in(quarter, "test") == lines_in(whole, "test")
+
+
+def lines_in(data, split):
+    """Return the lines of binarised text as lists of numbers."""
+    lines = load_indexed_dataset(str(data / split))
+    return [lines[i].tolist() for i in range(len(lines))]
 
 
 def test_the_published_page_is_made_of_the_published_numbers(monkeypatch):
@@ -63,9 +75,12 @@ def test_commands_of_analyses_are_taken(monkeypatch):
     monkeypatch.syspath_prepend(PAPERS)
     names = runpy.run_path(str(PAPERS / "experiments.py"))
     for analysis in names["ANALYSES"].values():
-        assert analysis.model in [row.label for row in names["EXPERIMENTS"][analysis.table].rows]
-        command = analysis.command("model.pt", {"deep residual": "other.pt"}, "data")
-        assert main_parser().parse_args([str(part) for part in command]).path == "model.pt"
+        given = names["Given"]("ptb", "data", names["SCALES"]["cpu"], True, "model.pt", {"deep residual": "other.pt"})
+        parsed = main_parser().parse_args([str(part) for part in analysis.command(given)])
+        assert str(parsed.data) == "data"
+        if analysis.table:
+            assert parsed.path == "model.pt"
+            assert analysis.model in [row.label for row in names["EXPERIMENTS"][analysis.table].rows]
 
 
 def test_options_of_every_row_and_scale_are_taken(monkeypatch):

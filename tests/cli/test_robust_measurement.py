@@ -4,12 +4,14 @@ import importlib.util
 import json
 import sys
 
+import forked_programs
 import pytest
 from cli_helpers import PLUGIN, ROOT, WORDS, evaluated, write
 
 
-@pytest.fixture(scope="module")
-def measurement():
+@pytest.fixture
+def measurement(monkeypatch):
+    monkeypatch.setattr("fairseq_groc.cli.programs.BIN", forked_programs.folder())
     spec = importlib.util.spec_from_file_location("robust_training", ROOT / "examples" / "adaptation" / "robust_training.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

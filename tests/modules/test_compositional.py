@@ -1,5 +1,7 @@
 """The fast encoder against a naive one, word by word."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -148,6 +150,17 @@ def model(head, words, dim=300, **options):
     lstm = LSTMEncoder(dim, 1024, 2, 0.65, 0.4, 0.0)
     settings = head_settings(HeadConfig(output_head=head, **PAPER, **options))
     return build_embedding(words, dim, settings), build_head(words, dim, settings), lstm
+
+
+def test_long_encodings_show_progress(vocabulary_of, caplog):
+    embedding = CompositionalEmbedding(SurfaceEncoder(4, 3, [(2, 3)], 1), 4).eval()
+    vocabulary = vocabulary_of(["cat", "dog", "lion"], [2])
+    whole = embedding(vocabulary)
+    embedding.surface.chunk = 3
+    with caplog.at_level("INFO"):
+        torch.testing.assert_close(embedding(vocabulary), whole)
+    done = [int(re.match(r"encoded (\d+) of (\d+) forms", message)[1]) for message in caplog.messages]
+    assert len(done) > 2 and done == sorted(done) and done[-1] == vocabulary.num_forms
 
 
 def test_parameters_of_the_paper_at_any_vocabulary():

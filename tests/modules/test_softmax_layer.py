@@ -1,8 +1,11 @@
+import copy
+
 import pytest
 import torch
 from torch import nn
 
 from fairseq_groc.errors import OptionError
+from fairseq_groc.lexicon.base import Entry
 from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.modules.export import write_word2vec
 from fairseq_groc.modules.heads import CompositionalOutput, LookupOutput, TiedOutput
@@ -11,6 +14,7 @@ from fairseq_groc.modules.probabilities import predictable_words
 from fairseq_groc.modules.rows import WordRows
 from fairseq_groc.modules.softmax_layer import WordMatrices
 
+pytestmark = pytest.mark.usefixtures("encoder_path")
 WORDS = ["cat", "dog", "lion", "swim", "madeupword0000"]
 
 
@@ -182,6 +186,20 @@ def test_matrices_are_read_from_a_file_that_fits(matrices, tmp_path, calls):
                 matrices()
             assert matrices.file.read_bytes() == other
     assert [path.name for path in tmp_path.iterdir()] == ["embeddings.pt"]
+
+
+def test_words_that_were_added_are_neither_read_nor_written(matrices, tmp_path):
+    """Two processes that share a file may have added different words."""
+    file, found = tmp_path / "embeddings.pt", {}
+    for path in (None, file):
+        for word in ("puppy", "kitty"):
+            other = copy.deepcopy(matrices)
+            other.file = path
+            other.add_words({word: Entry()})
+            with torch.no_grad():
+                found[path, word] = other()
+    assert not file.exists() and not same(found[None, "puppy"], found[None, "kitty"])
+    assert all(same(found[file, word], found[None, word]) for word in ("puppy", "kitty"))
 
 
 def test_word2vec_text(tmp_path):

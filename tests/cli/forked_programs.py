@@ -1,0 +1,110 @@
+"""Programs as forks of one process that has loaded PyTorch and fairseq, which otherwise takes seconds each.
+
+``folder`` has ``python`` and fairseq's programs, to be put first in the path. They hand arguments, environment, folder and
+streams to the server, which is this file as a script, and end as the fork of it does that was made for them. What is run gets
+the same ``python`` as its ``sys.executable``, so the programs that it starts are forks as well.
+"""
+
+import functools
+import importlib
+import json
+import multiprocessing
+import os
+import runpy
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+NAMES = ("train", "eval-lm", "validate", "generate", "interactive")
+PROGRAMS = {f"fairseq-{name}": f"fairseq_cli.{name.replace('-', '_')}" for name in NAMES}
+# the optimizers take torch._dynamo at their first step, and pictures matplotlib
+PRELOADED = (*PROGRAMS.values(), "fairseq_cli.preprocess", "torch._dynamo", "nltk.corpus", "matplotlib.pyplot")
+CLIENT = """#!{python} -IS
+import json, os, socket, sys
+name = os.path.basename(sys.argv[0])
+if name == "python" and sys.argv[1:2] != ["-m"] and not sys.argv[1:2][0].endswith(".py"):
+    os.execv({python!r}, [{python!r}, *sys.argv[1:]])
+call = json.dumps([[name, *sys.argv[1:]], os.getcwd(), dict(os.environ)]).encode()
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect({address!r})
+    socket.send_fds(server, [len(call).to_bytes(8, "big")], [0, 1, 2])
+    server.sendall(call)
+    code = server.recv(1)
+sys.exit(code[0] if code else "the server of programs has gone")
+"""
+
+
+@functools.cache
+def folder() -> Path:
+    """Start the server, which ends with this process; return where the programs are."""
+    where = Path(tempfile.mkdtemp(prefix="programs-"))
+    address = str(where / "server")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen()
+    for name in ("python", *PROGRAMS):
+        (where / name).write_text(CLIENT.format(python=sys.executable, address=address))
+        (where / name).chmod(0o755)
+    environment, number = {**os.environ, "OMP_NUM_THREADS": "1"}, listener.fileno()
+    command = [sys.executable, __file__, str(where), str(number)]
+    # its standard input stays open as long as this process lives
+    folder.server = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, pass_fds=[number])
+    return where
+
+
+def serve(where: str, listener: socket.socket) -> None:
+    """Fork for every call until standard input ends."""
+    for module in PRELOADED:
+        importlib.import_module(module)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
+        connection, _ = listener.accept()
+        if os.fork() == 0:
+            listener.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            _attend(connection)
+            os._exit(0)
+        connection.close()
+    shutil.rmtree(where)
+
+
+def _attend(connection: socket.socket) -> None:
+    length, streams, _, _ = socket.recv_fds(connection, 8, 3)
+    rest, call = int.from_bytes(length, "big"), b""
+    while len(call) < rest:
+        call += connection.recv(rest - len(call))
+    process = multiprocessing.get_context("fork").Process(target=_become, args=(*json.loads(call), streams))
+    process.start()
+    process.join()
+    connection.sendall(bytes([process.exitcode % 256]))
+
+
+def _become(command, directory, variables, streams) -> None:
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    sys.stdin = open(0, closefd=False)
+    os.environ.clear()
+    os.environ.update(variables)
+    os.chdir(directory)
+    multiprocessing.set_start_method("fork", force=True)  # of its own workers, as where a shell has started it
+    path = [part for part in variables.get("PYTHONPATH", "").split(":") if part]
+    sys.executable = str(Path(sys.argv[1], "python"))
+    name, *arguments = command
+    if name != "python":
+        sys.path[:0], sys.argv = path, command
+        sys.exit(importlib.import_module(PROGRAMS[name]).cli_main())
+    elif arguments[0] == "-m":
+        sys.path[:0], sys.argv = [directory, *path], arguments[1:]
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.path[:0], sys.argv = [str(Path(arguments[0]).parent), *path], arguments
+        runpy.run_path(arguments[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], socket.socket(fileno=int(sys.argv[2])))

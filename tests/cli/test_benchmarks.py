@@ -1,0 +1,32 @@
+"""Benchmarks run: at sizes of which nothing can be concluded."""
+
+import json
+import re
+
+import pytest
+from cli_helpers import ROOT
+
+from fairseq_groc.errors import LexiconError
+from fairseq_groc.lexicon.wordnet import find_wordnet
+
+RUN = {name: ["python", ROOT / "benchmarks" / f"{name}.py"] for name in ("losses", "scaling", "scoring", "arithmetic")}
+
+
+def test_losses(commands):
+    output = commands.ok(*RUN["losses"], "--sizes", "300", "--rounds", "1")
+    losses = re.findall(r"^ +300  \S.* ([\d.]+)$", output, re.MULTILINE)
+    assert len(losses) == 3 and len(set(losses)) == 1
+
+
+def test_scaling_and_scoring(commands, tmp_path):
+    try:
+        find_wordnet(download=False)
+    except LexiconError:
+        pytest.skip("no WordNet on this machine")
+    sizes = ["--out", tmp_path, "--sizes", "300"]
+    runs = ["--runs", "tied", "sampled-0.1", "--steps", "1", "--rounds", "1"]
+    assert "sampled-0.1" in commands.ok(*RUN["scaling"], *sizes, *runs)
+    assert json.loads((tmp_path / "scaling-ptb.json").read_text())["runs"] and (tmp_path / "scaling-ptb.png").exists()
+    assert "300 words encoded in" in commands.ok(*RUN["scoring"], *sizes, "--rounds", "1")
+    found = json.loads((tmp_path / "scoring.json").read_text())["sizes"]["300"]
+    assert found["tied 20x35"]["min"] <= found["tied 20x35"]["ms"] <= found["tied 20x35"]["max"]

@@ -1,0 +1,67 @@
+"""Training speed of several models: read from fairseq's log, held against the first model, with a picture."""
+
+import json
+
+import pytest
+from cli_helpers import SMALL
+
+from fairseq_groc.cli.training_speed import Speed, read_speed, summary
+
+LOG = """2026-01-01 00:00:00 | INFO | fairseq_cli.train | num. shared model params: 1,234 (num. trained: 1,234)
+2026-01-01 00:00:00 | INFO | train_inner | epoch 001:      1 / 50 loss=1, ppl=2, wps=0, ups=0, wpb=40, bsz=4, num_updates=1
+2026-01-01 00:00:00 | INFO | train_inner | epoch 001:      2 / 50 loss=1, ppl=2, wps=400, ups=10, wpb=40, bsz=4, num_updates=2
+2026-01-01 00:00:00 | INFO | train_inner | epoch 001:      3 / 50 loss=1, ppl=2, wps=66.7, ups=3.3, wpb=20, bsz=4, num_updates=3
+"""
+
+
+def test_figures_are_those_of_the_log():
+    found = read_speed(LOG, 1.5)
+    assert found.step == pytest.approx((40 / 400 + 20 / 66.7) / 2) and found.tokens == 30
+    assert (found.epoch, found.parameters, found.peak) == (50, 1234, 1.5)
+
+
+def test_models_are_held_against_the_first_of_the_same_round():
+    one = [Speed(step, 50, 30, 7, peak) for step, peak in ((0.1, 1), (0.4, 3), (0.2, 2))]
+    other = [Speed(step, 50, 30, 9, 1) for step in (0.2, 0.4, 0.8)]
+    first, second = summary({"one": one, "other": other})
+    assert first["relative_range"] == [1, 1] and first["relative"] == 1
+    assert first["epoch_seconds"] == pytest.approx(10) and first["tokens_per_second"] == pytest.approx(150)
+    assert first["peak_gib"] == 3 and second["parameters"] == 9
+    assert second["relative"] == pytest.approx(2) and second["relative_range"] == pytest.approx([1, 4])
+
+
+def test_models_are_trained_in_turns_and_drawn(commands, corpus, tmp_path):
+    sizes = " ".join(SMALL[1:])
+    models = [f"tied={sizes} --output-head tied", f"GroC, half={sizes} --full-update-prob 0.5"]
+    options = ["--data", corpus / "data", "--updates", 3, "--rounds", 2, "--options", "--batch-size 4 --tokens-per-sample 10"]
+    out = tmp_path / "speed.json"
+    printed = commands.ok("python", "-m", "fairseq_groc", "training-speed", *options, "--models", *models, "--out", out)
+    saved = json.loads(out.read_text())
+    assert [row["name"] for row in saved["rows"]] == ["tied", "GroC, half"] and saved["rounds"] == 2
+    for row in saved["rows"]:
+        least, most = row["relative_range"]
+        assert 0 < least <= row["relative"] <= most and row["epoch_seconds"] > 0 and row["parameters"] > 100
+        assert f"{row['name']:<12}{row['parameters']:>12,}" in printed
+    assert "round 2 of 2: GroC, half" in printed and out.with_suffix(".png").stat().st_size > 5000
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (["--models", "tied"], "--models tied: expected a name of its own and an --arch"),
+        (["--models", "a=groc_lstm_lm", "a=groc_lstm_lm"], "--models a=groc_lstm_lm: expected a name of its own"),
+        (["--models", "a=groc_lstm_lm", "--updates", "2"], "--updates 2 --rounds 3: expected 3 or more"),
+        (["--models", "a=groc_lstm_lm", "--out", "speed.png"], "--out speed.png: expected a name that ends in .json"),
+    ],
+)
+def test_bad_options_are_refused(ours, corpus, options, said):
+    assert said in ours("training-speed", "--data", corpus / "data", *options, code=1)
+
+
+def test_a_folder_without_data_is_refused(ours, tmp_path):
+    assert "dict.txt not found" in ours("training-speed", "--data", tmp_path, "--models", "a=groc_lstm_lm", code=1)
+
+
+def test_a_training_that_fails_says_why(ours, corpus):
+    printed = ours("training-speed", "--data", corpus / "data", "--models", "a=groc_lstm_lm --output-head none", code=1)
+    assert "training failed" in printed and "--output-head none: expected one of" in printed
