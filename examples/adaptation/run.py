@@ -53,7 +53,7 @@ SCALES = {
     # they are finetuned
     "paper": Scale(
         {"tied": "--arch groc_lstm_lm_ptb_tied", "GroC": "--arch groc_lstm_lm_ptb"},
-        training="--lr 0.001 --clip-norm 0.1 --lr-scheduler resumable_reduce_lr_on_plateau --lr-patience 4 --lr-shrink 0.1 "
+        training="--lr 0.001 --clip-norm 0.1 --lr-scheduler resumable_reduce_lr_on_plateau --lr-patience 3 --lr-shrink 0.1 "
         "--patience 8 --max-epoch 100",
         finetuning="--lr 0.001 --clip-norm 0.1 --max-epoch 3",
     ),

@@ -13,23 +13,23 @@ from pathlib import Path
 from typing import Dict
 
 from experiments import ANALYSES, SCALES, Given
-from run import prepare
+from run import DATASETS, prepare
 
-from fairseq_groc.cli.programs import MEMORY, in_process
+from fairseq_groc.cli.programs import BIN, MEMORY, in_process
 from fairseq_groc.cli.results import machine, write_json
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("analysis", choices=ANALYSES)
-    parser.add_argument("--dataset", default="ptb")
+    parser.add_argument("--dataset", choices=DATASETS, default="ptb")
     parser.add_argument("--scale", choices=SCALES, default="cpu")
     parser.add_argument("--workdir", type=Path, required=True, help="run.py's")
     parser.add_argument("--in-bf16", action="store_true", help="table-10: GroC in bfloat16, too, for CPUs that have it")
     parser.add_argument("--from", dest="source", type=Path, help="as run.py's, for a text that is not in WORKDIR")
     args = parser.parse_args()
     analysis = ANALYSES[args.analysis]
-    os.environ.update(MEMORY)
+    os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
     others = checkpoints(args, analysis) if analysis.table else {}
     path = others.pop(analysis.model, None)
     scale = SCALES[args.scale]
@@ -47,7 +47,8 @@ def checkpoints(args, analysis) -> Dict[str, Path]:
     table = args.workdir / f"{analysis.table}-{args.dataset}-{args.scale}.json"
     rows = json.loads(table.read_text())["rows"] if table.exists() else {}
     if analysis.model not in rows:
-        sys.exit(f"{table} has no {analysis.model}: run examples/papers/run.py {analysis.table} --dataset {args.dataset} first")
+        run = f"examples/papers/run.py {analysis.table} --dataset {args.dataset} --scale {args.scale} --workdir {args.workdir}"
+        sys.exit(f"{table} has no {analysis.model}: run {run} first")
     return {label: args.workdir / row["runs"][0]["checkpoint"] for label, row in rows.items()}
 
 

@@ -1,8 +1,10 @@
 """The papers' experiments as data: which presets make a table's rows, and what a scale changes."""
 
+import itertools
 import shlex
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
+from fairseq_groc.modules.updates import is_frozen
 from fairseq_groc.presets import PRESETS
 
 
@@ -29,11 +31,18 @@ class Experiment(NamedTuple):
         title: the paper's
         rows: its models
         datasets: which texts the paper has
+        fixed: options that are the preset's, whatever a scale's grid has
     """
 
     title: str
     rows: List[Row]
     datasets: Tuple[str, ...] = ("ptb", "wikitext2")
+    fixed: Tuple[str, ...] = ()
+
+    def settings(self, grid: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+        """Return those of a scale's grid that differ in what may be chosen here."""
+        chosen = [{key: value for key, value in setting.items() if key not in self.fixed} for setting in grid]
+        return [setting for place, setting in enumerate(chosen) if setting not in chosen[:place]]
 
 
 class Scale(NamedTuple):
@@ -58,7 +67,9 @@ class Scale(NamedTuple):
 
 _BASELINES = ["lookup", "convolutional", "tied", "bilinear", "deep_residual", "adaptive"]
 _GROC = Row("GroC", "groc_lstm_lm_{data}")
-_ABLATIONS = ["no relations", "no definitions", "surface"]
+_ABLATIONS = ["", "no relations", "no definitions", "surface"]
+# the paper's main model has an output network on WikiText-2 and none on Penn Treebank: what presets of the other kind are called
+VARIANTS = {"ptb": {"plain": "", "out": "_out"}, "wikitext2": {"plain": "_plain", "out": ""}}
 _COVERAGE = {
     0.0: 72.4,
     0.2: 70.0,
@@ -66,7 +77,16 @@ _COVERAGE = {
     0.6: 69.6,
     0.8: 70.7,
 }  # of the entries, 82% of the words have one; Table 4, row train
+_SHARES = (0.9, 0.7, 0.5, 0.3, 0.1)  # of full updates; Table 10
+_COUNTED = 20  # updates of a round in which speed is measured
 _DRILL = [name for name in PRESETS if name.startswith("drill_lstm_lm_")]
+
+
+def _ablated(kind: str, name: str) -> Row:
+    label = "GroC + out" if kind == "out" else "GroC"
+    suffix = f"_{name.replace(' ', '_')}" if name else ""
+    return Row(f"{label}, {name}" if name else label, f"groc_lstm_lm_{{data}}{{{kind}}}{suffix}")
+
 
 EXPERIMENTS: Dict[str, Experiment] = {
     "table-2": Experiment(
@@ -75,7 +95,7 @@ EXPERIMENTS: Dict[str, Experiment] = {
     ),
     "table-3": Experiment(
         "GroC, Table 3: ablations",
-        [_GROC, *(Row(f"GroC, {name}", f"groc_lstm_lm_{{data}}_{name.replace(' ', '_')}") for name in _ABLATIONS)],
+        [_ablated(kind, name) for kind in ("out", "plain") for name in _ABLATIONS],
     ),
     "table-4": Experiment(
         "GroC, Table 4: trained with a share of the lexicon's entries",
@@ -86,6 +106,7 @@ EXPERIMENTS: Dict[str, Experiment] = {
         "DRILL, Table 4: output layers, with our LSTM",
         [Row(name.removeprefix("drill_lstm_lm_").replace("_", " "), name) for name in _DRILL],
         ("ptb",),
+        fixed=("output_dropout",),  # its kind is a row, which means nothing without it
     ),
 }
 
@@ -105,11 +126,11 @@ _CPU = Scale(
 )
 
 SCALES: Dict[str, Scale] = {
-    # GroC, appendix B.1
+    # GroC, appendix B.1; fairseq shrinks the rate when more than --lr-patience epochs in a row brought nothing
     "paper": Scale(
         sizes={},
         training="--batch-size 20 --tokens-per-sample 35 --optimizer adam --clip-norm 0.1 --lr-scheduler "
-        "resumable_reduce_lr_on_plateau --lr-patience 4 --lr-shrink 0.1 --patience 8 --max-epoch 100",
+        "resumable_reduce_lr_on_plateau --lr-patience 3 --lr-shrink 0.1 --patience 8 --max-epoch 100",
         compositional="",
         grid=[{"lr": 0.001}],
     ),
@@ -117,7 +138,7 @@ SCALES: Dict[str, Scale] = {
     # little text, read often enough for models to stop improving on it, as the paper's do
     "quarter": _CPU._replace(
         sizes={**_CPU.sizes, "char_filters": PRESETS["groc_lstm_lm_small"].options["char_filters"]},
-        grid=[{"lr": 0.003, "output_dropout": dropout} for dropout in (0.0, 0.2, 0.5)],
+        grid=[{"lr": rate, "output_dropout": dropout} for dropout in (0.0, 0.2) for rate in (0.003, 0.002, 0.001)],
         updates=1_992,  # six epochs of it
         share=0.25,
     ),
@@ -173,15 +194,24 @@ def _coverage(given: Given) -> List[Any]:
 
 def _speed(given: Given) -> List[Any]:
     """Compare the rows of Table 10, by the share of full updates that they make, and sampled updates."""
-    models = [row._replace(preset=row.preset.format(data=given.dataset)) for row in EXPERIMENTS["table-2"].rows]
-    named = {row.label: _arch(row.preset, given.scale) for row in models}
+    named = {row.label: _arch(preset_of(row, given.dataset), given.scale) for row in EXPERIMENTS["table-2"].rows}
     groc = named["GroC"]
-    named |= {f"GroC, {share:.0%} full updates": f"{groc} --full-update-prob {share}" for share in (0.9, 0.7, 0.5, 0.3, 0.1)}
+    seed = _seed_with(_SHARES, _COUNTED)
+    named |= {f"GroC, {share:.0%} full updates": f"{groc} --full-update-prob {share} --seed {seed}" for share in _SHARES}
     named["GroC, sampled updates, 10%"] = f"{groc} --sampled-update-fraction 0.1"
     if given.in_bf16:
         named |= {f"{label}, bfloat16": f"{named[label]} --encode-in-bf16" for label in ("GroC", "GroC, sampled updates, 10%")}
-    options = ["--updates", 30, "--rounds", 2, "--models", *(f"{label}={arch}" for label, arch in named.items())]
+    options = ["--updates", _COUNTED + 1, "--rounds", 2, "--models", *(f"{label}={arch}" for label, arch in named.items())]
     return ["training-speed", "--data", given.data, *options]
+
+
+def _seed_with(shares: Tuple[float, ...], count: int) -> int:
+    """Return a seed with which sparse updates are full in exactly these shares of the updates but for the first."""
+    for seed in itertools.count(1):
+        full = {share: sum(not is_frozen(share, seed, number) for number in range(1, count + 1)) for share in shares}
+        if all(full[share] == round(share * count) for share in shares):
+            return seed
+    raise AssertionError
 
 
 def _arch(preset: str, scale: Scale) -> str:
@@ -190,7 +220,7 @@ def _arch(preset: str, scale: Scale) -> str:
 
 
 def _grid(given: Given) -> List[Any]:
-    weights = (0.034, 0.067, 0.1, 0.133, 0.167)  # appendix C.2: lambda from 0.833 to 0.966, theta from 0 to 1
+    weights = (0.034, 0.067, 0.1, 0.133, 0.167)  # appendix C.4: lambda from 0.833 to 0.966, theta from 0 to 1
     grid = ["--weights", *weights, "--thetas", 0, 0.25, 0.5, 0.75, 1, "--sizes", 5000, "--no-store"]
     return ["tune", "--path", given.path, "--data", given.data, "--cache", "local", *grid]
 
@@ -213,13 +243,14 @@ ANALYSES: Dict[str, Analysis] = {
     "figure-7": Analysis(
         "GroC, Figure 7: the local cache's grid",
         _grid,
-        "a picture alone; the best for its news text is lambda 0.966 (a weight of 0.034), theta 0.5 (appendix C.2).",
+        "a picture alone; the best for its news text is lambda 0.966 (a weight of 0.034), theta 0.5 (appendix C.4).",
         "table-2",
         "tied",
     ),
     "drill-figure-3": Analysis(
         "DRILL, Figure 3: loss by frequency",
-        _bins,
+        # its first band has 4,116 words, its last 16, and its text speaks of 1 to 100 occurrences; other edges are not given
+        lambda given: [*_bins(given), "--edges", 49, 100, 1000, 5000],
         "most of the gain in words of 1 to 100 occurrences (means, its section 4.1).",
         "drill-table-4",
         "4 layers",
@@ -232,6 +263,11 @@ ANALYSES: Dict[str, Analysis] = {
         "the shares of the frozen ones).",
     ),
 }
+
+
+def preset_of(row: Row, dataset: str) -> str:
+    """Return the name of a row's preset for a text."""
+    return row.preset.format(data=dataset, **VARIANTS[dataset])
 
 
 def options_of(preset: str, scale: Scale) -> Dict[str, Any]:

@@ -48,12 +48,15 @@ def experiment(results: Dict[str, Any], picture: str) -> str:
     """Return the title, the command, the table and the picture of one experiment."""
     seeds = max(([run["seed"] for run in row["runs"]] for row in results["rows"].values()), key=len)
     command = f"python examples/papers/run.py {results['experiment']} --dataset {results['dataset']} --scale {results['scale']}"
+    made = [row["made"] for row in results["rows"].values() if "made" in row]
     command += " --workdir DIR" + (f" --seeds {' '.join(map(str, seeds))}" if len(seeds) > 1 else "")
+    command += " --in-bf16" if any(of_row["in_bf16"] for of_row in made) else ""
     lines = [f"## {results['title']}: {TITLES[results['dataset']]}, scale {results['scale']}", "", f"    {command}", ""]
     lines += table(COLUMNS, [cells(label, row) for label, row in results["rows"].items()])
     tried = "Settings that were tried: " + "; ".join(f"{label}: {len(row['tried'])}" for label, row in results["rows"].items())
     tried += f", of {'; '.join(setting(values) for values in results['grid'])}, in this order"
-    lines += ["", f"{tried}; the best on validation text is in the table. {results['machine']}."]
+    machines = list(dict.fromkeys([of_row["machine"] for of_row in made] or [results["machine"]]))
+    lines += ["", f"{tried}; the best on validation text is in the table. {'; '.join(machines)}."]
     return "\n".join([*lines, "", f"![validation perplexity against updates]({picture})"])
 
 

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from experiments import EXPERIMENTS, SCALES, Row, Scale, options_of
+from experiments import EXPERIMENTS, SCALES, Row, Scale, options_of, preset_of
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import load_indexed_dataset
 
@@ -49,7 +49,7 @@ def main() -> None:
         parser.error(f"{args.experiment} has no {args.dataset}: {', '.join(experiment.datasets)}")
     if unknown := set(args.rows or []) - set(labels):
         parser.error(f"--rows {' '.join(sorted(unknown))}: expected some of {', '.join(labels)}")
-    scale = scale._replace(updates=args.updates or scale.updates, grid=scale.grid[: args.settings])
+    scale = scale._replace(updates=args.updates or scale.updates, grid=experiment.settings(scale.grid)[: args.settings])
     os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
     results = args.workdir / f"{args.experiment}-{args.dataset}-{args.scale}.json"
     rows: Dict[str, Any] = json.loads(results.read_text())["rows"] if results.exists() else {}
@@ -59,7 +59,7 @@ def main() -> None:
         "dataset": args.dataset,
         "scale": args.scale,
         "machine": machine(),
-        "grid": SCALES[args.scale].grid,
+        "grid": experiment.settings(SCALES[args.scale].grid),
     }
     for row in experiment.rows:
         if args.rows is None or row.label in args.rows:
@@ -106,7 +106,7 @@ def text_of(data: Path, split: str, folder: str, share: float) -> Path:
 
 def figures_of(args, row: Row, scale: Scale) -> Dict[str, Any]:
     """Choose a setting on validation text, train with every seed, score the test text; return all figures."""
-    preset = row.preset.format(data=args.dataset)
+    preset = preset_of(row, args.dataset)
     published, data = PRESETS[preset], prepare(args, row.keep, scale.share)
     paper = {"parameters_millions": published.parameters, "test": row.test or published.test}
     name = preset if row.keep is None else f"{preset}-keep{row.keep:g}"
@@ -126,7 +126,8 @@ def figures_of(args, row: Row, scale: Scale) -> Dict[str, Any]:
             in_process("evaluate", "--path", checkpoint, "--data", data, "--no-tuned-adapters", "--out", report)
         scored = json.loads(report.read_text())
         runs.append({**found, "test": scored["all"]["perplexity"], "tokens": scored["tokens_scored"]})
-    return {"preset": preset, "setting": setting, "paper": paper, "runs": runs, "tried": tried}
+    made = {"machine": machine(), "updates": scale.updates, "in_bf16": args.in_bf16}
+    return {"preset": preset, "setting": setting, "paper": paper, "runs": runs, "tried": tried, "made": made}
 
 
 def trained(args, data: Path, name: str, model: List, scale: Scale, setting: Dict[str, Any], seed: int) -> Dict[str, Any]:
@@ -144,6 +145,7 @@ def trained(args, data: Path, name: str, model: List, scale: Scale, setting: Dic
             options += ["--max-update", updates, "--validate-interval-updates", interval]
             options += ["--save-interval-updates", interval, "--keep-interval-updates", 1]
         where = ["--save-dir", save, "--no-epoch-checkpoints", "--log-format", "simple", "--num-workers", 0]
+        where += ["--distributed-world-size", 1]  # the batch is that of one worker
         begin = time.time()
         options += ["--batch-size-valid", 20, "--criterion", "chunked_cross_entropy"]
         run("fairseq-train", data, *PLUGIN, *options, *where, log=log)  # an interrupted run appends

@@ -57,13 +57,13 @@ def draw(words: List[Dict[str, Any]], path: Path) -> None:
         parts = {"surface": " ".join(word["characters"]), "relational": relations, "definitional": definition}
         axis.set(xlim=(0, 1), ylim=(-0.5, 2.5))
         axis.axis("off")
-        axis.text(0.02, 1, word["word"], fontsize=14, fontweight="bold", va="center")
+        axis.text(0.02, 1, word["word"], fontsize=14, fontweight="bold", va="center", parse_math=False)
         for number, (name, text) in enumerate(parts.items()):
             place, color = 2 - number, f"C{number}" if text else "0.6"
             axis.plot([0.2, 0.3], [1, place], color=color)
             axis.text(0.31, place, name, color=color, va="center")
             shown = textwrap.fill(textwrap.shorten(text, 150), 62) or "(none)"
-            axis.text(0.47, place, shown, color="black" if text else color, va="center", fontsize=9)
+            axis.text(0.47, place, shown, color="black" if text else color, va="center", fontsize=9, parse_math=False)
     figure.tight_layout()
     figure.savefig(path, dpi=120)
     plot.close(figure)

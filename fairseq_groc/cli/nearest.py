@@ -76,7 +76,7 @@ def draw(dictionary, outputs: Tensor, words: List[str], found: List[List[Dict[st
         group = words.index(word) if word in words else group
         axes.plot(*place[:2], marker="o", markersize=3, color=f"C{group % 10}")
         style = {"color": f"C{group % 10}", "fontsize": 9, "fontweight": "bold" if word in words else "normal"}
-        axes.annotate(word, place[:2], xytext=(3, 2), textcoords="offset points", **style)
+        axes.annotate(word, place[:2], xytext=(3, 2), textcoords="offset points", parse_math=False, **style)
     axes.set(title="output embeddings, two main axes", xticks=[], yticks=[])
     figure.tight_layout()
     figure.savefig(path, dpi=120)

@@ -37,7 +37,9 @@ class Bin:
 
     def label(self) -> str:
         """Return the range as text."""
-        return f"> {self.least:,}" if self.most is None else f"{self.least + 1:,} to {self.most:,}"
+        if self.most is None:
+            return f"> {self.least:,}"
+        return f"{self.most:,}" if self.least + 1 == self.most else f"{self.least + 1:,} to {self.most:,}"
 
     def as_dict(self) -> Dict[str, Any]:
         """Return the numbers by name."""

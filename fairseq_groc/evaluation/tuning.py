@@ -36,7 +36,7 @@ class Grid:
     """
 
     cache: str
-    weights: Sequence[float] = (0.034, 0.067, 0.1, 0.133, 0.167)  # GroC, appendix B.2: lambda from 0.833 to 0.966
+    weights: Sequence[float] = (0.034, 0.067, 0.1, 0.133, 0.167)  # GroC, appendix C.4: lambda from 0.833 to 0.966
     thetas: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0)
     sizes: Sequence[int] = (5_000,)
     neighbors: Sequence[int] = (1_024,)

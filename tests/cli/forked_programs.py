@@ -22,8 +22,9 @@ from pathlib import Path
 
 NAMES = ("train", "eval-lm", "validate", "generate", "interactive")
 PROGRAMS = {f"fairseq-{name}": f"fairseq_cli.{name.replace('-', '_')}" for name in NAMES}
-# the optimizers take torch._dynamo at their first step, and pictures matplotlib
-PRELOADED = (*PROGRAMS.values(), "fairseq_cli.preprocess", "torch._dynamo", "nltk.corpus", "matplotlib.pyplot")
+# the optimizers take torch._dynamo at their first step; not the package: it is imported as users do
+LIBRARIES = ("torch._dynamo", "numba", "nltk.corpus", "matplotlib.pyplot")
+PRELOADED = (*PROGRAMS.values(), "fairseq_cli.preprocess", *LIBRARIES)
 CLIENT = """#!{python} -IS
 import json, os, socket, sys
 name = os.path.basename(sys.argv[0])

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import runpy
 from argparse import Namespace
 
@@ -11,6 +12,8 @@ from fairseq import options
 from fairseq.data.data_utils import load_indexed_dataset
 
 from fairseq_groc.__main__ import _parser as main_parser
+from fairseq_groc.modules.updates import is_frozen
+from fairseq_groc.presets import PRESETS
 
 PAPERS = ROOT / "examples" / "papers"
 RUN = ["python", PAPERS / "run.py"]
@@ -34,7 +37,7 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
     saved = json.loads((tmp_path / "work" / "table-2-ptb-quarter.json").read_text())
     assert list(saved["rows"]) == ["tied"] and saved["scale"] == "quarter"
     row = saved["rows"]["tied"]
-    assert [run["setting"]["output_dropout"] for run in row["tried"]] == [0, 0.2]
+    assert [run["setting"]["lr"] for run in row["tried"]] == [0.003, 0.002]
     assert row["setting"] == min(row["tried"], key=lambda run: run["valid"])["setting"]
     for seed, found in enumerate(row["runs"], 1):
         assert found["seed"] == seed and found["curve"][-1][0] == found["updates"] == 4 and found["test"] > 1
@@ -47,9 +50,7 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
     table = commands.ok("python", PAPERS / "report.py", tmp_path / "work", "--out", tmp_path / "r.md")
     size, setting = row["runs"][0]["parameters"], row["setting"]
     assert "r.md" in table
-    assert (
-        f"| tied | {size / 1e6:.2f} | lr 0.003, output dropout {setting['output_dropout']:g} |" in (tmp_path / "r.md").read_text()
-    )
+    assert f"| tied | {size / 1e6:.2f} | lr {setting['lr']:g}, output dropout 0 |" in (tmp_path / "r.md").read_text()
     assert "(2 seeds)" in (tmp_path / "r.md").read_text() and "| 0.034 | " in (tmp_path / "r.md").read_text()
     for name in ("table-2", "figure-7"):
         assert f"](work/{name}-ptb-quarter.png)" in (tmp_path / "r.md").read_text()
@@ -83,12 +84,38 @@ def test_commands_of_analyses_are_taken(monkeypatch):
             assert analysis.model in [row.label for row in names["EXPERIMENTS"][analysis.table].rows]
 
 
+def test_a_grid_leaves_alone_what_an_experiment_is_about(monkeypatch):
+    monkeypatch.syspath_prepend(PAPERS)
+    names = runpy.run_path(str(PAPERS / "experiments.py"))
+    experiments, grid = names["EXPERIMENTS"], names["SCALES"]["cpu"].grid
+    assert experiments["table-2"].settings(grid) == grid
+    assert experiments["drill-table-4"].settings(grid) == [{"lr": rate} for rate in (0.003, 0.004, 0.002)]
+    table_3 = {row.label: [names["preset_of"](row, data) for data in ("ptb", "wikitext2")] for row in experiments["table-3"].rows}
+    assert len(table_3) == 8 and table_3["GroC"] == ["groc_lstm_lm_ptb", "groc_lstm_lm_wikitext2_plain"]
+    assert table_3["GroC + out, surface"] == ["groc_lstm_lm_ptb_out_surface", "groc_lstm_lm_wikitext2_surface"]
+    for presets in table_3.values():
+        depths = [PRESETS[preset].options["output_depth"] > 0 for preset in presets]
+        assert depths == [presets[0].startswith("groc_lstm_lm_ptb_out")] * 2
+
+
+def test_speed_is_measured_at_the_shares_that_its_rows_say(monkeypatch):
+    monkeypatch.syspath_prepend(PAPERS)
+    names = runpy.run_path(str(PAPERS / "experiments.py"))
+    command = names["ANALYSES"]["table-10"].command(names["Given"]("ptb", "data", names["SCALES"]["cpu"]))
+    count = command[command.index("--updates") + 1] - 1
+    for model in command:
+        found = re.search(r"full updates=.*--full-update-prob (\S+) --seed (\d+)", str(model))
+        if found:
+            full = [not is_frozen(float(found[1]), int(found[2]), number) for number in range(1, count + 1)]
+            assert sum(full) == pytest.approx(float(found[1]) * count)
+
+
 def test_options_of_every_row_and_scale_are_taken(monkeypatch):
     monkeypatch.syspath_prepend(PAPERS)
     names = runpy.run_path(str(PAPERS / "run.py"))
     for experiment, scale in itertools.product(names["EXPERIMENTS"].values(), names["SCALES"].values()):
         for row, dataset in itertools.product(experiment.rows, experiment.datasets):
-            model = names["model_options"](Namespace(in_bf16=True), row.preset.format(data=dataset), scale)
+            model = names["model_options"](Namespace(in_bf16=True), names["preset_of"](row, dataset), scale)
             words = ["data", *PLUGIN, *model, *scale.training.format(updates=4).split()]
             assert options.parse_args_and_arch(options.get_training_parser(), input_args=words).arch == "groc_lstm_lm"
 

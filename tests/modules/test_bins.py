@@ -22,4 +22,4 @@ def test_by_hand():
     assert (high.label(), high.words, high.tokens) == ("> 50", 1, 3)
     assert (high.mean, high.median) == pytest.approx((-4.5 / 3, -0.5))
     unseen = by_frequency(torch.tensor([0, 4]), ours[:2], baseline[:2], counts, (0, 2))
-    assert [b.label() for b in unseen] == ["0 to 0", "> 2"]
+    assert [b.label() for b in unseen] == ["0", "> 2"]

@@ -1,4 +1,4 @@
-"""Caches: distributions over what a stream has said so far (GroC, section 4.2; Grave et al. 2017).
+"""Caches: distributions over what a stream has said so far (GroC, section 5.1; Grave et al. 2017).
 
 An *entry* of a stream is a word and its key: the h that predicted it. Position t of a block sees the entries strictly before its
 own word: those of earlier blocks and the first t + 1 of the block, which begins with the entry of the last block's final h.
@@ -87,7 +87,7 @@ def _count(known: Tensor, counts: Tensor, now: Tensor, ones: bool = True) -> Tup
 
 @register_cache(
     "local",
-    cache_theta=Option(0.5, "theta of the local cache"),  # GroC, appendix B.2
+    cache_theta=Option(0.5, "theta of the local cache"),  # GroC, appendix C.4
     cache_size=Option(10_000, "words that the local cache remembers, N"),
 )
 class LocalCache(Cache):
