@@ -10,7 +10,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 
 test: install lint
 	@echo "== tests"
-	OMP_NUM_THREADS=1 python -m pytest -q --numprocesses 2 --dist loadfile tests
+	OMP_NUM_THREADS=1 python -m pytest -q --numprocesses 2 --dist loadfile --durations 10 tests
 
 lint: install
 	@echo "== linters"
