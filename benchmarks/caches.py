@@ -11,14 +11,13 @@ last tenth asks, the rest is searched.
 
 import argparse
 import json
-import resource
 import statistics
 import time
 from pathlib import Path
 
 import numpy as np
 import torch
-from common import keep_memory
+from common import keep_memory, peak
 
 from fairseq_groc.cli.results import machine
 from fairseq_groc.modules.adapters import Adapter, AdapterSettings, Memory
@@ -121,8 +120,7 @@ def recall(store: Entries, asked: torch.Tensor, entries: int, neighbors: int) ->
         seconds.append(time.perf_counter() - begin)
     same = [len(set(a) & set(b)) / neighbors for a, b in zip(found[0].tolist(), found[1].tolist())]
     measured = {"recall": statistics.mean(same), "exact_s": seconds[0], "faiss_s": seconds[1], "build_s": built}
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return {"entries": entries, "dim": store.dim, "neighbors": neighbors, "queries": len(asked), **measured, "peak_gib": peak}
+    return {"entries": entries, "dim": store.dim, "neighbors": neighbors, "queries": len(asked), **measured, "peak_gib": peak()}
 
 
 def main() -> None:

@@ -1,10 +1,12 @@
 """What the benchmarks share: fairseq commands, vocabularies of any size, and memory kept between steps."""
 
 import os
-import re
+import resource
 import sys
 from pathlib import Path
 from typing import List
+
+import torch
 
 from fairseq_groc.cli.programs import MEMORY, measured
 
@@ -29,6 +31,8 @@ def fairseq_train(data: Path, options: List, log: Path) -> str:
     return output
 
 
-def parameters(output: str) -> int:
-    """Return the number of parameters that fairseq-train printed."""
-    return int(re.findall(r"num. shared model params: ([\d,]+)", output)[0].replace(",", ""))
+def peak() -> float:
+    """Return the most memory that this process has had, in GiB: of the GPU where there is one."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() / 2**30
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

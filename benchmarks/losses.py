@@ -7,7 +7,6 @@ Each in a process of its own at the shape of a Penn Treebank step: 700 positions
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import time
 
 import torch
 import torch.nn.functional as F
-from common import keep_memory
+from common import keep_memory, peak
 
 from fairseq_groc.cli.results import machine
 from fairseq_groc.modules.chunked_loss import chunked_cross_entropy
@@ -45,7 +44,7 @@ def measured(name: str, size: int, rounds: int) -> dict:
     leaves = [torch.randn(*shape, generator=generator) for shape in ((POSITIONS, DIM), (size, DIM), (size,))]
     leaves = [leaf.mul_(0.05).requires_grad_() for leaf in leaves]
     targets = torch.randint(2, size, (POSITIONS,), generator=generator)
-    before, times, loss = memory(), [], None
+    before, times, loss = peak(), [], None
     for _ in range(rounds + 1):
         for leaf in leaves:
             leaf.grad = None
@@ -53,11 +52,7 @@ def measured(name: str, size: int, rounds: int) -> dict:
         loss = LOSSES[name](*leaves, targets)
         loss.backward()
         times.append(1000 * (time.perf_counter() - begin))
-    return {"loss": loss.item() / POSITIONS, "ms": times[1:], "gib": memory() - before}
-
-
-def memory() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return {"loss": loss.item() / POSITIONS, "ms": times[1:], "gib": peak() - before}
 
 
 def main() -> None:

@@ -17,10 +17,11 @@ import statistics
 from pathlib import Path
 from typing import List, Tuple
 
-from common import fairseq_train, keep_memory, parameters
+from common import fairseq_train, keep_memory
 
 from fairseq_groc.cli.programs import PLUGIN
 from fairseq_groc.cli.results import machine, pyplot
+from fairseq_groc.data.training_log import read_parameters
 
 OPTIONS = (
     "--arch groc_lstm_lm_small --batch-size 20 --tokens-per-sample 35 --batch-size-valid 20 --optimizer adam "
@@ -49,7 +50,7 @@ def train(data: Path, name: str, rate: float, seed: int, args) -> dict:
         curve = curve_of(output)
         n, seconds, _ = curve[-1]
         updates = max(n, int(n * args.seconds / seconds / args.interval + 1) * args.interval)
-    return {"run": name, "lr": rate, "seed": seed, "parameters": parameters(output), "curve": curve}
+    return {"run": name, "lr": rate, "seed": seed, "parameters": read_parameters(output), "curve": curve}
 
 
 def trained(data: Path, name: str, rate: float, seed: int, updates: int, args) -> str:

@@ -12,7 +12,6 @@ DIR carried along it needs nothing. Runs that are done are not repeated; a spars
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Dict, List
 
 import torch
-from common import keep_memory
+from common import keep_memory, peak
 from torch import nn
 from vocabularies import vocabulary_of
 
@@ -193,12 +192,6 @@ def spread(seconds: List[float]) -> dict:
     """Return median, mean, least and most, in milliseconds."""
     ms = [1000 * s for s in seconds]
     return {"ms": statistics.median(ms), "mean": statistics.mean(ms), "min": min(ms), "max": max(ms), "steps": len(ms)}
-
-
-def peak() -> float:
-    if torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated() / 2**30
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def child(args) -> None:

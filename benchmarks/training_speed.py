@@ -7,7 +7,6 @@ DATA is a folder from scripts/preprocess.sh --dataset ptb. The package's models 
 """
 
 import argparse
-import resource
 import statistics
 import sys
 import time
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from common import keep_memory
+from common import keep_memory, peak
 from torch import nn
 
 from fairseq_groc.cli.programs import PLUGIN
@@ -29,7 +28,7 @@ THEIRS = (
     f"--decoder-layers 2 --decoder-hidden-size {HIDDEN} --decoder-out-embed-dim {DIM} --share-decoder-input-output-embed "
     "--criterion cross_entropy --required-batch-size-multiple 1"
 ).split()
-PROGRAMS = {"tied": [*PLUGIN, *OURS], "lstm_lm (fairseq)": THEIRS}
+PROGRAMS = {"tied": [*PLUGIN, *OURS], "lstm_lm (fairseq)": [*PLUGIN, *THEIRS]}  # the last --task counts
 PLAIN = "plain PyTorch loop"
 
 
@@ -70,8 +69,7 @@ def plain_loop(vocabulary: int, updates: int, epoch: int) -> Speed:
         optimizer.step()
         seconds.append(time.perf_counter() - begin)
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return Speed(statistics.mean(seconds[1:]), epoch, STREAMS * BLOCK, parameters, peak)
+    return Speed(statistics.mean(seconds[1:]), epoch, STREAMS * BLOCK, parameters, peak())
 
 
 def main() -> None:

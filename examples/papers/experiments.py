@@ -5,6 +5,7 @@ import shlex
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from fairseq_groc.modules.updates import is_frozen
+from fairseq_groc.options import flag
 from fairseq_groc.presets import PRESETS
 
 
@@ -215,7 +216,7 @@ def _seed_with(shares: Tuple[float, ...], count: int) -> int:
 
 
 def _arch(preset: str, scale: Scale) -> str:
-    sizes = (shlex.quote(f"--{name.replace('_', '-')}={value}") for name, value in scale.sizes.items())
+    sizes = (shlex.quote(f"{flag(name)}={value}") for name, value in scale.sizes.items())
     return " ".join([preset, *sizes])
 
 

@@ -97,12 +97,13 @@ def grid(found: Dict[str, Any]) -> List[str]:
 
 def speed(found: Dict[str, Any]) -> List[str]:
     """Return a row a model, and what it was measured on."""
-    columns = ["", "parameters", "s an epoch", f"time, x {found['rows'][0]['name']}", "range", "peak GiB"]
+    columns = ["", "parameters", "s an epoch", f"time, x {found['rows'][0]['name']}", "range over rounds", "peak GiB"]
     rows = []
     for row in found["rows"]:
-        times = [f"{row['relative']:.2f}", "{:.2f} to {:.2f}".format(*row["relative_range"]), f"{row['peak_gib']:.1f}"]
+        spread = "{:.2f} to {:.2f}".format(*row["relative_range"]) if found["rounds"] > 1 else ""
+        times = [f"{row['relative']:.2f}", spread, f"{row['peak_gib']:.1f}"]
         rows.append([row["name"], f"{row['parameters']:,}", f"{row['epoch_seconds']:,.0f}", *times])
-    about = f"{found['rounds']} rounds of {found['updates']} updates in turns; {found['machine']}."
+    about = f"In turns, rounds: {found['rounds']}, updates of each: {found['updates']}; {found['machine']}."
     return [*table(columns, rows), "", about]
 
 

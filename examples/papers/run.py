@@ -9,7 +9,6 @@ WORKDIR/EXPERIMENT-DATASET-SCALE.json has what tables are made from (examples/pa
 import argparse
 import json
 import os
-import re
 import tempfile
 import time
 from pathlib import Path
@@ -21,12 +20,13 @@ from fairseq.data.data_utils import load_indexed_dataset
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, in_process, run
 from fairseq_groc.cli.results import machine, pyplot, write_json
-from fairseq_groc.data.training_log import read_curves
+from fairseq_groc.data.training_log import read_curves, read_parameters
 from fairseq_groc.modules.heads import HEADS
 from fairseq_groc.options import flag
 from fairseq_groc.presets import PRESETS
 
 VALIDATIONS = 10  # of a run
+IN_BF16 = "--encode-in-bf16"
 DATASETS = {"ptb": "ptb", "wikitext2": "wikitext-2"}
 
 
@@ -133,6 +133,7 @@ def figures_of(args, row: Row, scale: Scale) -> Dict[str, Any]:
 def trained(args, data: Path, name: str, model: List, scale: Scale, setting: Dict[str, Any], seed: int) -> Dict[str, Any]:
     """Train one model; return its setting, and what its log says."""
     parts = [name, *(f"{key}{value:g}" for key, value in setting.items()), f"seed{seed}"]
+    parts += ["bf16"] if IN_BF16 in model else []
     updates = scale.updates
     save = args.workdir / args.scale / "-".join([*parts, str(updates)] if updates else parts)
     log = save / "train.log"
@@ -159,15 +160,14 @@ def model_options(args, preset: str, scale: Scale) -> List[str]:
     options = options_of(preset, scale)
     flags = [str(part) for key, value in options.items() for part in (flag(key), value)]
     if HEADS[options["output_head"]].embedding == "compositional":
-        flags += scale.compositional.split() + ["--encode-in-bf16"] * args.in_bf16
+        flags += scale.compositional.split() + [IN_BF16] * args.in_bf16
     return ["--arch", "groc_lstm_lm", *flags]
 
 
 def figures(log: Path) -> Dict[str, Any]:
     """Return validation perplexities by update, the best, and the number of parameters."""
-    text = log.read_text()
     curve = read_curves(log, "ppl")["valid"]
-    parameters = int(re.findall(r"num. shared model params: ([\d,]+)", text)[0].replace(",", ""))
+    parameters = read_parameters(log.read_text())
     return {"valid": min(ppl for _, ppl in curve), "parameters": parameters, "updates": curve[-1][0], "curve": curve}
 
 

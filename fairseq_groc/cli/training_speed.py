@@ -10,6 +10,7 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 
 from fairseq_groc.cli.programs import PLUGIN, measured
 from fairseq_groc.cli.results import check_out, machine, pyplot, write_json
+from fairseq_groc.data.training_log import read_parameters
 from fairseq_groc.errors import DataError, OptionError
 
 SHAPE = "--batch-size 20 --tokens-per-sample 35"  # GroC's
@@ -62,7 +63,7 @@ def run(args) -> None:
         raise DataError(f"{args.data}/dict.txt not found: --data wants a folder of binarised data")
     turns = _turns(args, models)
     rows = summary(turns)
-    print(f"{args.rounds} rounds of {args.updates} updates in turns; {machine()}")
+    print(f"in turns, rounds: {args.rounds}, updates of each: {args.updates}; {machine()}")
     print(table(rows))
     if args.out is not None:
         about = {"machine": machine(), "updates": args.updates, "rounds": args.rounds, "options": args.options}
@@ -107,10 +108,9 @@ def trained(data: Path, options: List) -> Speed:
 
 def read_speed(output: str, peak: float) -> Speed:
     """Return what the output of a training says that logged every update."""
-    parameters = int(re.findall(r"num. shared model params: ([\d,]+)", output)[0].replace(",", ""))
     updates = [(int(epoch), float(wps), float(tokens)) for epoch, wps, tokens in _LINE.findall(output)][1:]
     steps, tokens = [size / wps for _, wps, size in updates], [size for _, _, size in updates]
-    return Speed(statistics.mean(steps), updates[0][0], statistics.mean(tokens), parameters, peak)
+    return Speed(statistics.mean(steps), updates[0][0], statistics.mean(tokens), read_parameters(output), peak)
 
 
 def summary(turns: Dict[str, List[Speed]]) -> List[Dict[str, Any]]:

@@ -45,6 +45,11 @@ def read_curves(path: Path, metric: str = "ppl") -> Dict[str, Curve]:
     return curves
 
 
+def read_parameters(output: str) -> int:
+    """Return the number of the model's parameters, as ``fairseq-train`` prints it."""
+    return int(re.findall(r"num. shared model params: ([\d,]+)", output)[0].replace(",", ""))
+
+
 def _add(curve: Curve, updates: int, value: float) -> None:
     while curve and curve[-1][0] >= updates:  # the run went back
         curve.pop()

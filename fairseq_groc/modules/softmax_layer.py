@@ -233,8 +233,15 @@ class WordMatrices(nn.Module):
         )
 
     def _checksum(self, parameter: Tensor) -> Tensor:
-        """Return a weighted sum: unlike a norm, it changes when signs or places do."""
-        flat = parameter.detach().flatten().float()
-        if len(self._weights) < len(flat) or self._weights.device != flat.device:
-            self._weights = torch.arange(1, len(flat) + 1, device=flat.device, dtype=torch.float32).cos_()
-        return flat @ self._weights[: len(flat)]
+        """Return a weighted sum: unlike a norm, it changes when signs or places do.
+
+        The weight of a place is that of its row times that of its column, so that nothing as large as the parameter is read
+        besides it; rows and columns differ, or a transposed matrix would have the same sum.
+        """
+        matrix = parameter.detach().float().reshape(len(parameter) if parameter.dim() else 1, -1)
+        size = max(matrix.shape)
+        if len(self._weights) < size or self._weights.device != matrix.device:
+            places = torch.arange(1, size + 1, device=matrix.device, dtype=torch.float32)
+            self._weights = torch.stack([places.cos(), places.sin()], dim=1)
+        rows, columns = matrix.shape
+        return (matrix @ self._weights[:columns, 0]) @ self._weights[:rows, 1]

@@ -9,13 +9,19 @@ from cli_helpers import ROOT
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.wordnet import find_wordnet
 
-RUN = {name: ["python", ROOT / "benchmarks" / f"{name}.py"] for name in ("losses", "scaling", "scoring", "arithmetic")}
+RUN = {name: ["python", ROOT / "benchmarks" / f"{name}.py"] for name in ("losses", "scaling", "scoring", "training_speed")}
+NAMES = ["tied", "lstm_lm (fairseq)", "plain PyTorch loop"]
 
 
 def test_losses(commands):
     output = commands.ok(*RUN["losses"], "--sizes", "300", "--rounds", "1")
     losses = re.findall(r"^ +300  \S.* ([\d.]+)$", output, re.MULTILINE)
     assert len(losses) == 3 and len(set(losses)) == 1
+
+
+def test_training_speed_beside_other_programs(commands, corpus):
+    output = commands.ok(*RUN["training_speed"], corpus / "data", "--rounds", "1", "--updates", "3")
+    assert re.findall(r"^(tied|lstm_lm \(fairseq\)|plain PyTorch loop) +[\d,]+", output, re.MULTILINE) == NAMES
 
 
 def test_scaling_and_scoring(commands, tmp_path):

@@ -107,6 +107,7 @@ def done(project):
     said = {}
     for page, elsewhere in PAGES.items():
         script = "\n".join(block for block in blocks(page) if not any(part in block for part in elsewhere))
+        assert script, f"no command of {page} was found"
         (project / "page.sh").write_text(f"set -e -o pipefail\n{script}\n")
         result = subprocess.run(
             ["bash", "page.sh"],

@@ -103,11 +103,11 @@ def test_speed_is_measured_at_the_shares_that_its_rows_say(monkeypatch):
     names = runpy.run_path(str(PAPERS / "experiments.py"))
     command = names["ANALYSES"]["table-10"].command(names["Given"]("ptb", "data", names["SCALES"]["cpu"]))
     count = command[command.index("--updates") + 1] - 1
-    for model in command:
-        found = re.search(r"full updates=.*--full-update-prob (\S+) --seed (\d+)", str(model))
-        if found:
-            full = [not is_frozen(float(found[1]), int(found[2]), number) for number in range(1, count + 1)]
-            assert sum(full) == pytest.approx(float(found[1]) * count)
+    sparse = re.findall(r"full updates=\S+ .*?--full-update-prob (\S+) --seed (\d+)", "\n".join(map(str, command)))
+    assert [share for share, _ in sparse] == ["0.9", "0.7", "0.5", "0.3", "0.1"]
+    for share, seed in sparse:
+        full = [not is_frozen(float(share), int(seed), number) for number in range(1, count + 1)]
+        assert sum(full) == pytest.approx(float(share) * count)
 
 
 def test_options_of_every_row_and_scale_are_taken(monkeypatch):

@@ -71,6 +71,12 @@ def exchange_data(matrices):
     weight.data.copy_(weight.data.flip(0).clone())  # the norm stays
 
 
+def transpose_data(matrices):
+    weight = matrices.embedding.surface.highways[0].projection.weight
+    square = weight.data[: weight.shape[1]]
+    square.copy_(square.t().clone())  # norm and sum stay
+
+
 def nudge_head_data(matrices):
     matrices.head.bias.bias.data.add_(1e-3)
 
@@ -91,7 +97,9 @@ def test_impossible_words_have_no_bias(matrices):
     assert bias.isinf().tolist() == [True, True, False, False, False, False, False, False, True]
 
 
-@pytest.mark.parametrize("change", [step, load, scale_data, flip_data, exchange_data, nudge_head_data, replace_data])
+@pytest.mark.parametrize(
+    "change", [step, load, scale_data, flip_data, exchange_data, transpose_data, nudge_head_data, replace_data]
+)
 def test_never_stale(matrices, change):
     with torch.no_grad():
         before = [m.clone() for m in matrices()]
