@@ -15,12 +15,14 @@ class Preset(NamedTuple):
         options: of the model, by name
         source: table and row; what of it is ours
         parameters: published number of parameters, in millions; None: not published
+        valid: published validation perplexity; None: not published
         test: published test perplexity; None: not published
     """
 
     options: Dict[str, Any]
     source: str
     parameters: Optional[float] = None
+    valid: Optional[float] = None
     test: Optional[float] = None
 
 
@@ -37,25 +39,25 @@ def _groc(data: str, head: str, dropout: float, depth: int = 0, activation: str 
     return {**_SETS[data], **network, **options}
 
 
-# r of Table 8, millions of parameters, test perplexity: Penn Treebank, WikiText-2
-_TABLE_2: Dict[str, Tuple[Tuple[float, float, float], Tuple[float, float, float]]] = {
-    "lookup": ((0.1, 13, 90.8), (0.2, 23, 108.3)),
-    "convolutional": ((0.1, 13, 101.6), (0.1, 23, 116.6)),
-    "tied": ((0.0, 10, 86.2), (0.0, 15, 97.3)),
-    "bilinear": ((0.5, 10, 83.7), (0.4, 15, 95.9)),
-    "deep_residual": ((0.5, 10, 80.5), (0.6, 15, 94.7)),
-    "adaptive": ((0.3, 8, 79.3), (0.2, 9, 90.7)),
+# r of Table 8; millions of parameters, validation and test perplexity of Table 9: Penn Treebank, WikiText-2
+_TABLE_9: Dict[str, Tuple[Tuple[float, ...], Tuple[float, ...]]] = {
+    "lookup": ((0.1, 13, 93.5, 90.8), (0.2, 23, 113.8, 108.3)),
+    "convolutional": ((0.1, 13, 104.0, 101.6), (0.1, 23, 121.2, 116.6)),
+    "tied": ((0.0, 10, 88.6, 86.2), (0.0, 15, 101.0, 97.3)),
+    "bilinear": ((0.5, 10, 87.0, 83.7), (0.4, 15, 101.3, 95.9)),
+    "deep_residual": ((0.5, 10, 84.0, 80.5), (0.6, 15, 100.1, 94.7)),
+    "adaptive": ((0.3, 8, 84.0, 79.3), (0.2, 9, 95.8, 90.7)),
 }
 
 
 def _baselines(data: str, column: int, depth: int) -> Dict[str, Preset]:
-    """Return the rows of Table 2 but GroC's; *depth* is deep residual's."""
+    """Return the rows of Tables 2 and 9 but GroC's; *depth* is deep residual's."""
     presets = {}
-    for head, columns in _TABLE_2.items():
-        rate, parameters, test = columns[column]
+    for head, columns in _TABLE_9.items():
+        rate, *published = columns[column]
         network = (depth, "selu") if head == "deep_residual" else ()
         source = f"GroC, Tables 2 and 8: {head.replace('_', ' ')}"
-        presets[f"groc_lstm_lm_{data}_{head}"] = Preset(_groc(data, head, rate, *network), source, parameters, test)
+        presets[f"groc_lstm_lm_{data}_{head}"] = Preset(_groc(data, head, rate, *network), source, *published)
     return presets
 
 
@@ -68,15 +70,15 @@ _TABLE_3: Dict[str, Dict[str, Any]] = {
 
 
 def _table_3(data: str, suffix: str, best: bool, rows) -> Dict[str, Preset]:
-    """Return the four rows of one half of Table 3; each is (test perplexity, r, k, activation)."""
+    """Return the four rows of one half of Table 3; each is (validation and test perplexity, r, k, activation)."""
     tuned = "Tables 3 and 8" if best else "Table 3, r of Table 8"
     presets: Dict[str, Preset] = {}
-    for (ablation, options), (test, *network) in zip(_TABLE_3.items(), rows):
+    for (ablation, options), (valid, test, *network) in zip(_TABLE_3.items(), rows):
         name = f"groc_lstm_lm_{data}{suffix}" + (f"_{ablation}" if ablation else "")
         what = f"GroC{' + out' if network[1] else ''}{', ' + ablation.replace('_', ' ') if ablation else ''}"
         parameters = 9 if best and not ablation else None  # Table 2's
         chosen = _groc(data, "compositional_output", *network, **options)
-        presets[name] = Preset(chosen, f"GroC, {tuned}: {what}", parameters, test)
+        presets[name] = Preset(chosen, f"GroC, {tuned}: {what}", parameters, valid, test)
     return presets
 
 
@@ -102,42 +104,54 @@ _DRILL = {
 }
 
 
-def _drill(name: str, row: str, parameters: float, test: float, head: str, **options: Any) -> Dict[str, Preset]:
+def _drill(name: str, row: str, parameters: float, valid: float, test: float, head: str, **options: Any) -> Dict[str, Preset]:
     source = f"DRILL, Table 4: {row} (the paper's encoder, AWD-LSTM, is pending)"
-    return {f"drill_lstm_lm_{name}": Preset({**_DRILL, "output_head": head, **options}, source, parameters, test)}
+    return {f"drill_lstm_lm_{name}": Preset({**_DRILL, "output_head": head, **options}, source, parameters, valid, test)}
 
 
 _DEEP: Dict[str, Any] = {"output_activation": "sigmoid", "output_dropout": 0.6}
 
 PRESETS: Dict[str, Preset] = {
     # half of Table 3 is Table 8's best of each row; the other half differs from it in k alone
-    **_table_3("ptb", "", True, [(69.5, 0.2, 0, "relu"), (70.8, 0.3, 0, "relu"), (71.1, 0.2, 0, "relu"), (73.2, 0.3, 0, "relu")]),
     **_table_3(
-        "ptb", "_out", False, [(71.4, 0.2, 1, "relu"), (72.7, 0.3, 1, "relu"), (72.0, 0.2, 1, "relu"), (75.8, 0.3, 1, "relu")]
+        "ptb",
+        "",
+        True,
+        [(72.5, 69.5, 0.2, 0, "relu"), (74.2, 70.8, 0.3, 0, "relu"), (74.4, 71.1, 0.2, 0, "relu"), (76.3, 73.2, 0.3, 0, "relu")],
     ),
     **_table_3(
-        "wikitext2", "", True, [(82.5, 0.2, 1, "relu"), (85.3, 0.3, 1, "selu"), (84.3, 0.3, 2, "relu"), (89.8, 0.3, 1, "selu")]
+        "ptb",
+        "_out",
+        False,
+        [(75.0, 71.4, 0.2, 1, "relu"), (77.1, 72.7, 0.3, 1, "relu"), (75.6, 72.0, 0.2, 1, "relu"), (79.8, 75.8, 0.3, 1, "relu")],
+    ),
+    **_table_3(
+        "wikitext2",
+        "",
+        True,
+        [(87.0, 82.5, 0.2, 1, "relu"), (90.2, 85.3, 0.3, 1, "selu"), (88.6, 84.3, 0.3, 2, "relu"), (94.3, 89.8, 0.3, 1, "selu")],
     ),
     **_table_3(
         "wikitext2",
         "_plain",
         False,
-        [(84.1, 0.2, 0, "relu"), (88.0, 0.3, 0, "selu"), (83.1, 0.3, 0, "relu"), (89.5, 0.3, 0, "selu")],
+        [(88.7, 84.1, 0.2, 0, "relu"), (93.0, 88.0, 0.3, 0, "selu"), (87.6, 83.1, 0.3, 0, "relu"), (94.5, 89.5, 0.3, 0, "selu")],
     ),
     **_baselines("ptb", 0, 4),
     **_baselines("wikitext2", 1, 1),
-    **_drill("lookup", "full softmax", 43.8, 66.8, "lookup"),
-    **_drill("tied", "weight tying", 24.2, 57.3, "tied"),
-    **_drill("bilinear", "bilinear mapping", 24.3, 58.5, "bilinear"),
-    **_drill("dual_nonlinear", "dual nonlinear mapping", 24.5, 56.4, "dual_nonlinear", output_activation="sigmoid"),
-    **_drill("1_layer", "DRILL 1-layer", 24.3, 56.2, "deep_residual", output_depth=1, **_DEEP),
-    **_drill("2_layers", "DRILL 2-layers", 24.5, 56.0, "deep_residual", output_depth=2, **_DEEP),
-    **_drill("3_layers", "DRILL 3-layers", 24.7, 55.9, "deep_residual", output_depth=3, **_DEEP),
-    **_drill("4_layers", "DRILL 4-layers", 24.8, 55.7, "deep_residual", output_depth=4, **_DEEP),
+    **_drill("lookup", "full softmax", 43.8, 69.9, 66.8, "lookup"),
+    **_drill("tied", "weight tying", 24.2, 60.0, 57.3, "tied"),
+    **_drill("bilinear", "bilinear mapping", 24.3, 60.7, 58.5, "bilinear"),
+    **_drill("dual_nonlinear", "dual nonlinear mapping", 24.5, 58.8, 56.4, "dual_nonlinear", output_activation="sigmoid"),
+    **_drill("1_layer", "DRILL 1-layer", 24.3, 58.8, 56.2, "deep_residual", output_depth=1, **_DEEP),
+    **_drill("2_layers", "DRILL 2-layers", 24.5, 58.7, 56.0, "deep_residual", output_depth=2, **_DEEP),
+    **_drill("3_layers", "DRILL 3-layers", 24.7, 58.5, 55.9, "deep_residual", output_depth=3, **_DEEP),
+    **_drill("4_layers", "DRILL 4-layers", 24.8, 58.2, 55.7, "deep_residual", output_depth=4, **_DEEP),
     **_drill(
         "residuals",
         "+ residuals between layers",
         24.8,
+        59.6,
         57.5,
         "deep_residual",
         output_depth=4,
@@ -148,6 +162,7 @@ PRESETS: Dict[str, Preset] = {
         "standard_dropout",
         "- no variational dropout",
         24.8,
+        63.4,
         60.7,
         "deep_residual",
         output_depth=4,

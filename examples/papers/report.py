@@ -11,12 +11,22 @@ import os
 import statistics
 import sys
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from experiments import ANALYSES, EXPERIMENTS
 
 TITLES = {"ptb": "Penn Treebank", "wikitext2": "WikiText-2"}
-COLUMNS = ["", "M parameters", "setting", "validation", "test", "paper, test", "paper, M parameters"]
+COLUMNS = [
+    "",
+    "M parameters",
+    "setting",
+    "validation",
+    "test",
+    "minutes, GiB, MiB on disk",
+    "paper, M parameters",
+    "paper, validation",
+    "paper, test",
+]
 
 
 def main() -> None:
@@ -119,8 +129,15 @@ def cells(label: str, row: Dict[str, Any]) -> List[str]:
     """Return the table's cells of a row."""
     runs, paper = row["runs"], row["paper"]
     figures = [spread([run[key] for run in runs]) for key in ("valid", "test")]
-    published = [str(paper["test"] or ""), f"{paper['parameters_millions']:g}" if paper["parameters_millions"] else ""]
-    return [label, f"{runs[0]['parameters'] / 1e6:.2f}", setting(row["setting"]), *figures, *published]
+    published = [f"{paper[key]:g}" if paper[key] else "" for key in ("parameters_millions", "valid", "test")]
+    return [label, f"{runs[0]['parameters'] / 1e6:.2f}", setting(row["setting"]), *figures, cost(runs[0].get("cost")), *published]
+
+
+def cost(measured: Optional[Dict[str, float]]) -> str:
+    """Return what a run took, in words; nothing if it was interrupted or made by an earlier version."""
+    if not measured:
+        return ""
+    return f"{measured['seconds'] / 60:.0f}, {measured['peak_gib']:.1f}, {measured['disk_mib']:.0f}"
 
 
 def setting(values: Dict[str, Any]) -> str:

@@ -27,6 +27,7 @@ from fairseq_groc.presets import PRESETS
 
 VALIDATIONS = 10  # of a run
 IN_BF16 = "--encode-in-bf16"
+COST = "cost.json"  # of a run: training and validation
 DATASETS = {"ptb": "ptb", "wikitext2": "wikitext-2"}
 
 
@@ -108,7 +109,8 @@ def figures_of(args, row: Row, scale: Scale) -> Dict[str, Any]:
     """Choose a setting on validation text, train with every seed, score the test text; return all figures."""
     preset = preset_of(row, args.dataset)
     published, data = PRESETS[preset], prepare(args, row.keep, scale.share)
-    paper = {"parameters_millions": published.parameters, "test": row.test or published.test}
+    valid, test = (published.valid, published.test) if row.test is None else (None, row.test)
+    paper = {"parameters_millions": published.parameters, "valid": valid, "test": test}
     name = preset if row.keep is None else f"{preset}-keep{row.keep:g}"
 
     def train(setting: Dict[str, Any], seed: int) -> Dict[str, Any]:
@@ -147,12 +149,21 @@ def trained(args, data: Path, name: str, model: List, scale: Scale, setting: Dic
             options += ["--save-interval-updates", interval, "--keep-interval-updates", 1]
         where = ["--save-dir", save, "--no-epoch-checkpoints", "--log-format", "simple", "--num-workers", 0]
         where += ["--distributed-world-size", 1]  # the batch is that of one worker
-        begin = time.time()
         options += ["--batch-size-valid", 20, "--criterion", "chunked_cross_entropy"]
-        run("fairseq-train", data, *PLUGIN, *options, *where, log=log)  # an interrupted run appends
-        print(f"{save.name}: {time.time() - begin:,.0f} s", flush=True)
+        begin, resumed = time.time(), log.exists()
+        peak = run("fairseq-train", data, *PLUGIN, *options, *where, log=log)  # an interrupted run appends
+        seconds = time.time() - begin
+        print(f"{save.name}: {seconds:,.0f} s, {peak:.1f} GiB", flush=True)
+        if not resumed:  # or its seconds would be those of its last part
+            write_json(save / COST, {"seconds": seconds, "peak_gib": peak, "disk_mib": disk_mib(save)})
+    cost = json.loads((save / COST).read_text()) if (save / COST).exists() else None
     checkpoint = str((save / "checkpoint_best.pt").relative_to(args.workdir))
-    return {"setting": setting, "seed": seed, **figures(log), "checkpoint": checkpoint}
+    return {"setting": setting, "seed": seed, **figures(log), "cost": cost, "checkpoint": checkpoint}
+
+
+def disk_mib(folder: Path) -> float:
+    """Return the size of the files of a folder."""
+    return sum(path.stat().st_size for path in folder.iterdir()) / 2**20
 
 
 def model_options(args, preset: str, scale: Scale) -> List[str]:

@@ -16,15 +16,16 @@ def run(args) -> None:
 
 def table() -> str:
     """Return the table in Markdown."""
-    columns = ("`--arch`", "source", "d", "head and its options", "parameters (M)", "test perplexity")
+    columns = ("`--arch`", "source", "d", "head and its options", "parameters (M)", "validation perplexity", "test perplexity")
     lines = [f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
     for name, preset in PRESETS.items():
         options = {key: value for key, value in preset.options.items() if key not in ENCODER}
         options = {key: value for key, value in options.items() if not _unused(key, preset.options)}
         head = " ".join(f"{flag(key)} {str(value).replace(' ', '')}" for key, value in options.items())
-        figures = [f"{figure:g}" if figure is not None else "" for figure in (preset.parameters, preset.test)]
+        published = (preset.parameters, preset.valid, preset.test)
+        figures = " | ".join(f"{figure:g}" if figure is not None else "" for figure in published)
         dim = preset.options["decoder_embed_dim"]
-        lines.append(f"| `{name}` | {preset.source} | {dim} | `{head}` | {figures[0]} | {figures[1]} |")
+        lines.append(f"| `{name}` | {preset.source} | {dim} | `{head}` | {figures} |")
     return "\n".join(lines)
 
 

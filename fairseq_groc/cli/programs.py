@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Optional, Tuple
+from typing import IO, Any, List, Optional, Tuple
 
 FOLDER = Path(__file__).resolve().parent.parent  # what --user-dir takes
 ROOT = FOLDER.parent  # of the repository, in a checkout
@@ -29,8 +29,8 @@ def in_process(*command) -> None:
         sys.exit(code)
 
 
-def run(*command, log: Optional[Path] = None) -> None:
-    """Run and show a command; its last lines are shown if it fails.
+def run(*command, log: Optional[Path] = None) -> float:
+    """Run and show a command; its last lines are shown if it fails. Return its peak memory in GiB.
 
     Args:
         log: file to which its output is appended
@@ -38,19 +38,26 @@ def run(*command, log: Optional[Path] = None) -> None:
     words = [str(part) for part in command]
     print("+", *_short(words), file=sys.stderr, flush=True)
     with open(log, "a+") if log else tempfile.TemporaryFile("w+") as output:
-        code = subprocess.run(words, stdout=output, stderr=subprocess.STDOUT).returncode
+        code, peak = _ended(words, output)
         output.seek(0)
         if code:
             sys.exit(f"{output.read()[-3000:]}\nfailed: {' '.join(words)}")
+    return peak
 
 
 def measured(program: str, *arguments, log: Path) -> Tuple[int, float]:
     """Run one of this Python's programs with its output in *log*; return its exit code and its peak memory in GiB."""
     words = [str(BIN / program), *(str(part) for part in arguments)]
     with open(log, "w") as output:
-        process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, **MEMORY})
-        _, status, usage = os.wait4(process.pid, 0)
-    return os.waitstatus_to_exitcode(status), usage.ru_maxrss / 2**20
+        return _ended(words, output, env={**os.environ, **MEMORY})
+
+
+def _ended(words: List[str], output: IO[str], **options: Any) -> Tuple[int, float]:
+    """Run a program; return its exit code and its peak memory in GiB."""
+    process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, **options)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)  # it has been waited for
+    return process.returncode, usage.ru_maxrss / 2**20
 
 
 def _short(words):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_groc.lexicon.base import Entry
+from fairseq_groc.modules.checksum import Checksum
 from fairseq_groc.modules.compositional import CompositionalEmbedding
 from fairseq_groc.modules.export import fingerprint, load_matrices, save_matrices
 from fairseq_groc.modules.growth import GrowingRows, add_words, rows_of, vocabulary_of
@@ -55,7 +56,7 @@ class WordMatrices(nn.Module):
         self.register_buffer("impossible", impossible, persistent=False)
         self._kept: Optional[Matrices] = None
         self._kept_for: Tuple = ()
-        self._weights = torch.empty(0)  # of the checksums
+        self._checksum = Checksum()
         self._current: Optional[Matrices] = None
         self._step: Optional[Step] = None
         self.full_probability, self.seed = 1.0, 1
@@ -216,8 +217,6 @@ class WordMatrices(nn.Module):
     def _state(self) -> Tuple:
         parameters: List[Any] = list(self.embedding.parameters()) + list(self.head.parameters())
         device = self.impossible.device.type
-        with torch.autocast(device, enabled=False):
-            checksums = torch.stack([self._checksum(p) for p in parameters]).tolist()
         versions = [(p.data_ptr(), p._version, p.dtype) for p in parameters]
         unknown = self.head.unknown()
         mask = None if unknown is None else (unknown.data_ptr(), unknown._version)
@@ -229,19 +228,5 @@ class WordMatrices(nn.Module):
             len(self.impossible),
             mask,
             tuple(versions),
-            tuple(checksums),
+            tuple(self._checksum(parameters)),
         )
-
-    def _checksum(self, parameter: Tensor) -> Tensor:
-        """Return a weighted sum: unlike a norm, it changes when signs or places do.
-
-        The weight of a place is that of its row times that of its column, so that nothing as large as the parameter is read
-        besides it; rows and columns differ, or a transposed matrix would have the same sum.
-        """
-        matrix = parameter.detach().float().reshape(len(parameter) if parameter.dim() else 1, -1)
-        size = max(matrix.shape)
-        if len(self._weights) < size or self._weights.device != matrix.device:
-            places = torch.arange(1, size + 1, device=matrix.device, dtype=torch.float32)
-            self._weights = torch.stack([places.cos(), places.sin()], dim=1)
-        rows, columns = matrix.shape
-        return (matrix @ self._weights[:columns, 0]) @ self._weights[:rows, 1]

@@ -42,6 +42,7 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
     for seed, found in enumerate(row["runs"], 1):
         assert found["seed"] == seed and found["curve"][-1][0] == found["updates"] == 4 and found["test"] > 1
         assert (tmp_path / "work" / found["checkpoint"]).exists()
+        assert found["cost"]["seconds"] > 0 and 0.1 < found["cost"]["peak_gib"] < 20 and found["cost"]["disk_mib"] > 1
     assert row["runs"][0]["valid"] != row["runs"][1]["valid"]
     again = commands.ok(*command, "tied")
     assert "fairseq-train" not in again and "evaluate" not in again
@@ -50,10 +51,12 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
     table = commands.ok("python", PAPERS / "report.py", tmp_path / "work", "--out", tmp_path / "r.md")
     size, setting = row["runs"][0]["parameters"], row["setting"]
     assert "r.md" in table
-    assert f"| tied | {size / 1e6:.2f} | lr {setting['lr']:g}, output dropout 0 |" in (tmp_path / "r.md").read_text()
-    assert "(2 seeds)" in (tmp_path / "r.md").read_text() and "| 0.034 | " in (tmp_path / "r.md").read_text()
+    page, cost = (tmp_path / "r.md").read_text(), row["runs"][0]["cost"]
+    assert f"| tied | {size / 1e6:.2f} | lr {setting['lr']:g}, output dropout 0 |" in page
+    assert f"| 0, {cost['peak_gib']:.1f}, {cost['disk_mib']:.0f} | 10 | 88.6 | 86.2 |" in page
+    assert "(2 seeds)" in page and "| 0.034 | " in page
     for name in ("table-2", "figure-7"):
-        assert f"](work/{name}-ptb-quarter.png)" in (tmp_path / "r.md").read_text()
+        assert f"](work/{name}-ptb-quarter.png)" in page
         assert (tmp_path / "work" / f"{name}-ptb-quarter.png").stat().st_size > 1000
     whole, quarter = (tmp_path / "work" / "data" / name for name in ("ptb", "ptb-0.25"))
     assert (quarter / "dict.txt").read_text() == (whole / "dict.txt").read_text()
