@@ -18,6 +18,9 @@ usage: preprocess.sh --dest DIR [--train FILE] [--valid FILE]... [--test FILE]..
   --lower                 lower-case
   --lexicon-path PATH     a .tsv or .jsonl lexicon, a WordNet folder, or 'none' (default: this machine's WordNet)
   --keep-entries SHARE    drop the lexicon's relations, and its definitions, of all but a share of the words
+  --forms-from DICT       drop the lexicon's related and gloss words that this dict.txt has not
+  --max-relations N       related words of a word at most (default 3)
+  --max-definition N      words of its gloss at most (default 10)
   --dataset NAME          ptb or wikitext-2: train.txt, valid.txt, test.txt of --from FOLDER, else downloaded;
                           news-2007 to news-2011, web or wiki, GroC's cross-domain set: the published file in
                           --from FOLDER, else downloaded; tokenised and lower-cased (docs/cross_domain.md)
@@ -44,7 +47,7 @@ while [ $# -gt 0 ]; do
     --vocabulary-from) vocabulary_from=$2 ;;
     --new-words-from) extra+=("$2") ;;
     --tokenize) text_options+=(--tokenize "$2") ;;
-    --lexicon-path | --keep-entries) lexicon+=("$1" "$2") ;;
+    --lexicon-path | --keep-entries | --forms-from | --max-relations | --max-definition) lexicon+=("$1" "$2") ;;
     --dataset) dataset=$2 ;;
     --from) from=$2 ;;
     --splits) chosen=$2 ;;

@@ -33,7 +33,7 @@ def main() -> None:
     others = checkpoints(args, analysis) if analysis.table else {}
     path = others.pop(analysis.model, None)
     scale = SCALES[args.scale]
-    given = Given(args.dataset, prepare(args, None, scale.share), scale, args.in_bf16, path, others)
+    given = Given(args.dataset, prepare(args, share=scale.share), scale, args.in_bf16, path, others)
     out = args.workdir / f"{args.analysis}-{args.dataset}-{args.scale}.json"
     in_process(*analysis.command(given), "--out", out)
     found = json.loads(out.read_text().replace(f"{args.workdir}{os.sep}", ""))  # the same wherever WORKDIR is

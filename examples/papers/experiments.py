@@ -15,13 +15,17 @@ class Row(NamedTuple):
     Args:
         label: in the table
         preset: with ``{data}`` for the name of the text
-        keep: share of the lexicon's entries that it is trained and scored with; None: all
-        test: published test perplexity, where it is not the preset's
+        tables: options of preprocess.sh that say what of the lexicon it is trained and scored with; {data}: the folder with all
+        options: of training, besides the preset's and the scale's
+        published: whether the preset's figures are this row's
+        test: published test perplexity, where the preset's figures are not this row's
     """
 
     label: str
     preset: str
-    keep: Optional[float] = None
+    tables: str = ""
+    options: str = ""
+    published: bool = True
     test: Optional[float] = None
 
 
@@ -68,10 +72,11 @@ class Scale(NamedTuple):
 
 _BASELINES = ["lookup", "convolutional", "tied", "bilinear", "deep_residual", "adaptive"]
 _GROC = Row("GroC", "groc_lstm_lm_{data}")
+_OURS = _GROC._replace(published=False)
 _ABLATIONS = ["", "no relations", "no definitions", "surface"]
 # the paper's main model has an output network on WikiText-2 and none on Penn Treebank: what presets of the other kind are called
 VARIANTS = {"ptb": {"plain": "", "out": "_out"}, "wikitext2": {"plain": "_plain", "out": ""}}
-_COVERAGE = {
+_TABLE_4 = {
     0.0: 72.4,
     0.2: 70.0,
     0.4: 70.4,
@@ -100,7 +105,24 @@ EXPERIMENTS: Dict[str, Experiment] = {
     ),
     "table-4": Experiment(
         "GroC, Table 4: trained with a share of the lexicon's entries",
-        [*(Row(f"{keep:.0%}", _GROC.preset, keep, test) for keep, test in _COVERAGE.items()), _GROC._replace(label="100%")],
+        [
+            *(
+                _OURS._replace(label=f"{keep:.0%}", tables=f"--keep-entries {keep:g}", test=test)
+                for keep, test in _TABLE_4.items()
+            ),
+            _GROC._replace(label="100%"),
+        ],
+        ("ptb",),
+    ),
+    "choices": Experiment(
+        "What choices are worth that the paper leaves open, and the way of updating",
+        [
+            _GROC,
+            _OURS._replace(label="bias through tanh", options="--bias-activation tanh"),
+            _OURS._replace(label="forms of the vocabulary only", tables="--forms-from {data}/dict.txt"),
+            _OURS._replace(label="1 relation, 5 words of the gloss", tables="--max-relations 1 --max-definition 5"),
+            _OURS._replace(label="full updates", options="--sampled-update-fraction 1"),
+        ],
         ("ptb",),
     ),
     "drill-table-4": Experiment(

@@ -12,7 +12,7 @@ import os
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List
 
 from experiments import EXPERIMENTS, SCALES, Row, Scale, options_of, preset_of
 from fairseq.data import Dictionary
@@ -71,21 +71,21 @@ def main() -> None:
             print(line(row.label, rows[row.label]), flush=True)
 
 
-def prepare(args, keep: Optional[float], share: float = 1.0) -> Path:
-    """Return the data folder of the text with a share of the lexicon's entries, made if it is not there.
+def prepare(args, tables: str = "", share: float = 1.0) -> Path:
+    """Return the data folder of the text with what a row has of the lexicon, made if it is not there.
 
     Args:
         args: of the program: dataset, workdir, source
-        keep: the share of the entries; None: all
+        tables: options of preprocess.sh; {data}: the folder with the whole lexicon
         share: of the training text's lines
     """
-    name = args.dataset + (f"-{share:g}" if share < 1 else "") + (f"-keep{keep:g}" if keep is not None else "")
+    name = args.dataset + (f"-{share:g}" if share < 1 else "") + suffix(tables)
     data = args.workdir / "data" / name
     if (data / "binarised.json").exists():
         return data
-    lexicon = [] if keep is None else ["--keep-entries", keep]
+    lexicon = tables.format(data=prepare(args, share=share)).split() if tables else []
     if share < 1:
-        whole = prepare(args, None)
+        whole = prepare(args)
         with tempfile.TemporaryDirectory() as folder:
             train, valid, test = (text_of(whole, split, folder, share) for split in ("train", "valid", "test"))
             texts = ["--train", train, "--valid", valid, "--test", test, "--vocabulary", whole / "dict.txt"]
@@ -108,13 +108,13 @@ def text_of(data: Path, split: str, folder: str, share: float) -> Path:
 def figures_of(args, row: Row, scale: Scale) -> Dict[str, Any]:
     """Choose a setting on validation text, train with every seed, score the test text; return all figures."""
     preset = preset_of(row, args.dataset)
-    published, data = PRESETS[preset], prepare(args, row.keep, scale.share)
-    valid, test = (published.valid, published.test) if row.test is None else (None, row.test)
-    paper = {"parameters_millions": published.parameters, "valid": valid, "test": test}
-    name = preset if row.keep is None else f"{preset}-keep{row.keep:g}"
+    data, model = prepare(args, row.tables, scale.share), [*model_options(args, preset, scale), *row.options.split()]
+    published = PRESETS[preset] if row.published else PRESETS[preset]._replace(parameters=None, valid=None, test=row.test)
+    paper = {"parameters_millions": published.parameters, "valid": published.valid, "test": published.test}
+    name = preset + suffix(row.tables) + suffix(row.options)
 
     def train(setting: Dict[str, Any], seed: int) -> Dict[str, Any]:
-        return trained(args, data, name, model_options(args, preset, scale), scale, setting, seed)
+        return trained(args, data, name, model, scale, setting, seed)
 
     first, *others = args.seeds
     tried = [train(setting, first) for setting in scale.grid]
@@ -130,6 +130,11 @@ def figures_of(args, row: Row, scale: Scale) -> Dict[str, Any]:
         runs.append({**found, "test": scored["all"]["perplexity"], "tokens": scored["tokens_scored"]})
     made = {"machine": machine(), "updates": scale.updates, "in_bf16": args.in_bf16}
     return {"preset": preset, "setting": setting, "paper": paper, "runs": runs, "tried": tried, "made": made}
+
+
+def suffix(options: str) -> str:
+    """Return what options add to the name of a folder."""
+    return "".join(f"-{part.strip('-')}" for part in options.split() if "/" not in part)
 
 
 def trained(args, data: Path, name: str, model: List, scale: Scale, setting: Dict[str, Any], seed: int) -> Dict[str, Any]:

@@ -26,7 +26,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the draw of words that keep theirs")
     parser.add_argument("--tokens-per-sample", type=int, default=0, help="block length; 0: the checkpoint's")
     parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
-    add_lexicon_arguments(parser, thinned=False)
+    add_lexicon_arguments(parser, parts=False)
 
 
 def run(args) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fairseq_groc.data.fingerprint import load_dictionary
 from fairseq_groc.errors import DataError
-from fairseq_groc.lexicon import Lexicon, ThinnedLexicon, open_lexicon
+from fairseq_groc.lexicon import Lexicon, RestrictedLexicon, ThinnedLexicon, open_lexicon
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, LexiconTables, build_tables, save_tables
 from fairseq_groc.modules.probabilities import is_filler
 
@@ -17,7 +17,7 @@ def add_arguments(parser) -> None:
     add_lexicon_arguments(parser)
 
 
-def add_lexicon_arguments(parser, thinned: bool = True) -> None:
+def add_lexicon_arguments(parser, parts: bool = True) -> None:
     """Add the options that say which lexicon is read, and how much of it."""
     parser.add_argument(
         "--lexicon-path",
@@ -26,8 +26,9 @@ def add_lexicon_arguments(parser, thinned: bool = True) -> None:
     )
     parser.add_argument("--max-relations", type=int, default=MAX_RELATIONS)
     parser.add_argument("--max-definition", type=int, default=MAX_DEFINITION)
-    if thinned:
+    if parts:
         parser.add_argument("--keep-entries", type=float, default=1, metavar="SHARE", help="of relations, and of definitions")
+        parser.add_argument("--forms-from", metavar="DICT", help="leave out relations and gloss words that this dict.txt has not")
 
 
 def run(args) -> None:
@@ -42,6 +43,8 @@ def run(args) -> None:
 def open_chosen(args) -> Lexicon:
     """Return the lexicon that the options say."""
     lexicon = open_lexicon(args.lexicon_path)
+    if args.forms_from:
+        lexicon = RestrictedLexicon(lexicon, load_dictionary(args.forms_from).symbols)
     return lexicon if args.keep_entries == 1 else ThinnedLexicon(lexicon, args.keep_entries)
 
 

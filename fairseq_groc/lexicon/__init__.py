@@ -7,6 +7,7 @@ from typing import Optional, Tuple
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.base import LEXICONS, Entry, Lexicon, NoLexicon, Relation, gloss_words, register_lexicon
 from fairseq_groc.lexicon.file import FileLexicon
+from fairseq_groc.lexicon.restricted import RestrictedLexicon
 from fairseq_groc.lexicon.thinned import ThinnedLexicon
 from fairseq_groc.lexicon.wordnet import WordNetLexicon, find_wordnet
 
@@ -17,6 +18,7 @@ __all__ = [
     "Lexicon",
     "NoLexicon",
     "Relation",
+    "RestrictedLexicon",
     "ThinnedLexicon",
     "WordNetLexicon",
     "find_wordnet",

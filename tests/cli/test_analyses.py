@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 from cli_helpers import tokens_of
@@ -50,6 +51,19 @@ def test_a_thinned_lexicon_makes_tables_of_its_own(commands, corpus, tmp_path, d
     report = commands.preprocess(*options, "--keep-entries", "0", "--dest", tmp_path / "data")
     assert "with relations 0.0%, with a definition 0.0%" in report
     commands.train(tmp_path / "data", tmp_path / "save", "--max-update", "1")
+
+
+@pytest.mark.parametrize("limits", [["--max-relations", "1", "--max-definition", "2"], []], ids=["fewer", "as usual"])
+def test_a_restricted_lexicon_has_no_words_but_the_vocabularys(commands, corpus, tmp_path, data, limits):
+    whole = commands.preprocess(
+        "--train", corpus / "train.txt", "--lexicon-path", data / "mini.tsv", *limits, "--dest", tmp_path / "whole"
+    )
+    command = ["python", "-m", "fairseq_groc", "tables", tmp_path / "whole", "--lexicon-path", data / "mini.tsv", *limits]
+    words = len((tmp_path / "whole" / "dict.txt").read_text().splitlines()) + 4
+    forms = [int(re.search(r"([\d,]+) forms", text)[1]) for text in (whole, commands.ok(*command))]
+    assert forms[0] == forms[1] > words
+    assert f" {words} forms; " in commands.ok(*command, "--forms-from", tmp_path / "whole" / "dict.txt")
+    assert "none.txt" in commands.fails(*command, "--forms-from", tmp_path / "none.txt")
 
 
 def test_nearest_words_of_any_string(ours, corpus, models, tmp_path, data):

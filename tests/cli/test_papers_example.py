@@ -119,8 +119,22 @@ def test_options_of_every_row_and_scale_are_taken(monkeypatch):
     for experiment, scale in itertools.product(names["EXPERIMENTS"].values(), names["SCALES"].values()):
         for row, dataset in itertools.product(experiment.rows, experiment.datasets):
             model = names["model_options"](Namespace(in_bf16=True), names["preset_of"](row, dataset), scale)
-            words = ["data", *PLUGIN, *model, *scale.training.format(updates=4).split()]
+            words = ["data", *PLUGIN, *model, *row.options.split(), *scale.training.format(updates=4).split()]
             assert options.parse_args_and_arch(options.get_training_parser(), input_args=words).arch == "groc_lstm_lm"
+
+
+def test_rows_of_other_tables_and_options_have_folders_and_no_published_figures(commands, texts, tmp_path):
+    row = "forms of the vocabulary only"
+    command = [*RUN, "choices", "--from", texts, "--workdir", tmp_path, "--updates", "2", "--settings", "1", "--scale", "quarter"]
+    commands.ok(*command, "--rows", row)
+    found = json.loads((tmp_path / "choices-ptb-quarter.json").read_text())["rows"][row]
+    assert found["paper"] == {"parameters_millions": None, "valid": None, "test": None}
+    assert "groc_lstm_lm_ptb-forms-from-lr0.003" in found["runs"][0]["checkpoint"]
+    headers = [
+        json.loads((tmp_path / "data" / f"ptb-0.25{name}" / "lexicon-tables" / "header.json").read_text())
+        for name in ("", "-forms-from")
+    ]
+    assert "-within-" in headers[1]["lexicon"] and "-within-" not in headers[0]["lexicon"]
 
 
 def test_unknown_rows_and_datasets_are_refused(commands, tmp_path):
