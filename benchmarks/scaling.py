@@ -1,6 +1,6 @@
 """Cost of a training step against the size of the vocabulary: heads x V x ways of updating, and the floor.
 
-    python benchmarks/scaling.py --out DIR [--sizes 10000 33000 80000 200000] [--runs floor tied lookup full ...]
+    python benchmarks/scaling.py --out DIR [--sizes 10000 33000 80000 200000 | --data DATA] [--runs floor tied lookup full ...]
 
 Runs: any head by its name, full (compositional_output), sparse-P, sampled-RHO; -bf16 behind a name for the encoder's products in
 bfloat16; and floor: the bare matrix products of a full step, forward and backward, and nothing else.
@@ -22,7 +22,7 @@ from typing import Dict, List
 import torch
 from common import keep_memory, peak
 from torch import nn
-from vocabularies import vocabulary_of
+from vocabularies import take, vocabulary_of
 
 from fairseq_groc.cli.results import machine, pyplot
 from fairseq_groc.modules.build import build_embedding, build_head, needs_spellings
@@ -213,6 +213,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 33_000, 80_000, 200_000])
+    parser.add_argument("--data", type=Path, help="binarised text: its vocabulary in place of made-up ones of --sizes")
     parser.add_argument("--runs", nargs="+", default=RUNS)
     parser.add_argument("--shape", choices=SHAPES, default="ptb")
     parser.add_argument("--steps", type=int, default=7, help="timed in each round, after two")
@@ -225,6 +226,8 @@ def main() -> None:
     if args.child:
         return child(args)
     args.out.mkdir(parents=True, exist_ok=True)
+    if args.data:
+        args.sizes = [take(args.data, args.out)]
     if args.step_by_step:
         return print(step_by_step(args))
     results = args.out / f"scaling-{args.shape}.json"

@@ -1,7 +1,11 @@
-"""Lexicon tables of large vocabularies, made from WordNet alone, for measuring speed: no text is needed."""
+"""Lexicon tables of large vocabularies, made from WordNet alone, for measuring speed: no text is needed.
+
+Or those of binarised text.
+"""
 
 from pathlib import Path
 
+from fairseq_groc.data.fingerprint import load_dictionary
 from fairseq_groc.lexicon import WordNetLexicon, find_wordnet
 from fairseq_groc.lexicon.tables import build_tables, load_tables, save_tables
 from fairseq_groc.modules.vocabulary import Vocabulary
@@ -20,6 +24,16 @@ def words_of(size: int):
     if len(words) < size:
         raise SystemExit(f"only {len(words):,} words can be made, {size:,} are wanted")
     return words[:size]
+
+
+def take(data: Path, folder: Path) -> int:
+    """Keep the vocabulary of binarised text in *folder*, in the place of a made-up one of its size, which is returned."""
+    words = load_dictionary(data / "dict.txt").symbols
+    place = folder / f"tables-{len(words)}"
+    place.mkdir(parents=True, exist_ok=True)
+    save_tables(place, load_tables(data, words), words)
+    (place / "words.txt").write_text("\n".join(words), encoding="utf-8")
+    return len(words)
 
 
 def vocabulary_of(size: int, widths, folder: Path) -> Vocabulary:

@@ -29,7 +29,8 @@ class WordMatrices(nn.Module):
     """Compute E_in, E_out and the bias in one pass, and keep them in evaluation while nothing changes.
 
     In evaluation they are computed once and dropped as soon as a parameter or the vocabulary changes: the parameters
-    are compared by a checksum, so that a change through ``.data``, which PyTorch does not count, is seen too.
+    are compared by a checksum, so that a change through ``.data``, which PyTorch does not count, is seen too, until the model is
+    made ready for generation (``make_generation_fast_``).
 
     Args:
         embedding: from the vocabulary to E_in, (V, d)
@@ -56,7 +57,7 @@ class WordMatrices(nn.Module):
         self.register_buffer("impossible", impossible, persistent=False)
         self._kept: Optional[Matrices] = None
         self._kept_for: Tuple = ()
-        self._checksum = Checksum()
+        self._checksum: Optional[Checksum] = Checksum()
         self._current: Optional[Matrices] = None
         self._step: Optional[Step] = None
         self.full_probability, self.seed = 1.0, 1
@@ -68,6 +69,10 @@ class WordMatrices(nn.Module):
         self._entries: Dict[str, Entry] = {}  # of the words that were added
         self._added: Optional[Vocabulary] = None  # these words, once all of them are needed together
         self._growing = [GrowingRows() for _ in Matrices.__args__]  # type: ignore[attr-defined]
+
+    def make_generation_fast_(self, **_: Any) -> None:
+        """Trust PyTorch's count of changes: fairseq calls this in scoring and generation, after which no model can be trained."""
+        self._checksum = None
 
     def begin_step(self, number: int, words: Tensor) -> None:
         """Say which training step comes: the number of updates before it, and the words of its batch."""
@@ -228,5 +233,5 @@ class WordMatrices(nn.Module):
             len(self.impossible),
             mask,
             tuple(versions),
-            tuple(self._checksum(parameters)),
+            None if self._checksum is None else tuple(self._checksum(parameters)),
         )

@@ -24,6 +24,12 @@ def test_training_speed_beside_other_programs(commands, corpus):
     assert re.findall(r"^(tied|lstm_lm \(fairseq\)|plain PyTorch loop) +[\d,]+", output, re.MULTILINE) == NAMES
 
 
+def test_scaling_with_the_vocabulary_of_a_text(commands, corpus, tmp_path):
+    size = len((corpus / "data" / "dict.txt").read_text().splitlines()) + 4
+    runs = ["--runs", "floor", "tied", "full", "--steps", "1", "--rounds", "1"]
+    assert f"{size:>8,} full" in commands.ok(*RUN["scaling"], "--data", corpus / "data", "--out", tmp_path, *runs)
+
+
 def test_scaling_and_scoring(commands, tmp_path):
     try:
         find_wordnet(download=False)

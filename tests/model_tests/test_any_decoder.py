@@ -1,11 +1,14 @@
 """Every head on every decoder of fairseq's: probabilities, incremental decoding, and finetuning over another dictionary."""
 
+from argparse import Namespace
+
 import pytest
 import torch
 import torch.nn.functional as F
 from decoders import DECODERS
 
 from fairseq_groc.modules.heads import HEADS
+from fairseq_groc.modules.softmax_layer import WordMatrices
 
 WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra"]
 
@@ -22,6 +25,15 @@ def test_probabilities_sum_to_one_and_incremental_decoding_is_a_full_pass(stock_
         for t in range(tokens.size(1)):
             step = model.get_normalized_probs(model.decoder(tokens[:, : t + 1], incremental_state=state), log_probs=False)
             torch.testing.assert_close(step[:, -1], whole[:, t], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("arch", DECODERS)
+def test_a_model_made_ready_for_inference_trusts_its_parameters(stock_model, arch):
+    model = stock_model(arch, "compositional_output", WORDS)
+    matrices = [module for module in model.modules() if isinstance(module, WordMatrices)]
+    assert len(matrices) == 1 and len(matrices[0]._state()[-1]) > 1
+    model.eval().prepare_for_inference_(Namespace(generation=Namespace()))
+    assert matrices[0]._state()[-1] is None
 
 
 @pytest.mark.parametrize("head", HEADS)

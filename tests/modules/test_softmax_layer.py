@@ -108,6 +108,21 @@ def test_never_stale(matrices, change):
         assert not same(before, matrices())
 
 
+def scale_counted(matrices):
+    with torch.no_grad():
+        matrices.embedding.compose.weight.mul_(2)
+
+
+@pytest.mark.parametrize("change", [load, scale_counted, replace_data])
+def test_ready_for_generation_sees_all_changes_that_pytorch_counts(matrices, calls, change):
+    matrices.make_generation_fast_(name="words", beamable_mm_beam_size=5)
+    with torch.no_grad():
+        before = [m.clone() for m in matrices()]
+        assert same(before, matrices()) and len(calls) == 1
+        change(matrices)
+        assert same(matrices(), fresh(matrices)) and not same(before, matrices())
+
+
 @pytest.mark.parametrize("change", [step, load, scale_data])
 def test_computed_once_after_each_change(matrices, calls, change):
     with torch.no_grad():
