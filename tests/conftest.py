@@ -16,6 +16,18 @@ class Lines(list):
         return [len(line) for line in self]
 
 
+@pytest.fixture(params=["kernels", "torch"])
+def encoder_path(request, monkeypatch):
+    """Run a test with the compiled kernels, and again with PyTorch's own."""
+    from fairseq_groc.modules import bags
+
+    if request.param == "torch":
+        monkeypatch.setattr(bags, "KERNELS", None)
+    else:
+        assert bags.KERNELS is not None, "numba is pinned in requirements.txt"
+    return request.param
+
+
 @pytest.fixture
 def data() -> Path:
     return Path(__file__).parent / "data"

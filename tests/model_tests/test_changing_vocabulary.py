@@ -13,6 +13,8 @@ from fairseq_groc.modules.heads import HEADS
 from fairseq_groc.modules.probabilities import LOG_ZERO
 from fairseq_groc.modules.rows import WordRows
 
+pytestmark = pytest.mark.usefixtures("encoder_path")
+
 WORDS = ["cat", "lion", "swim", "feline", "zebra", "run", "madeupword0000"]  # 4 to 10: a filler ends it, as in fairseq
 NEW = ["dog", "puppy", "wolf"]  # the first two have entries in the lexicon
 ALL = AdapterSettings(0.1, 0.1, unigram_weight=0.1, local_weight=0.2, cache_theta=2.0, cache_size=9)

@@ -9,6 +9,8 @@ from fairseq_groc.modules.adapters import Adapter, AdapterSettings
 from fairseq_groc.modules.heads import HEADS
 from fairseq_groc.modules.probabilities import LOG_ZERO
 
+pytestmark = pytest.mark.usefixtures("encoder_path")
+
 WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra"]
 
 

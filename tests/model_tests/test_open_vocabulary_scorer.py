@@ -13,6 +13,8 @@ from fairseq_groc.modules.new_words import NewWordMass, NewWords
 from fairseq_groc.modules.rows import WordRows
 from fairseq_groc.modules.spelling_model import SpellingModel
 
+pytestmark = pytest.mark.usefixtures("encoder_path")
+
 WORDS = ["cat", "lion", "swim", "run", "feline", "zebra", "madeupword0000"]
 LINES = ["cat dog cat dog", "", "puppy run dog puppy wolf", "wolf ape cat", "naïve run"]
 ALL = AdapterSettings(0.1, 0.1, unigram_weight=0.1, local_weight=0.2, cache_theta=2.0, cache_size=5)

@@ -15,6 +15,8 @@ from fairseq_groc.modules.softmax_layer import WordMatrices
 from fairseq_groc.modules.updates import SampledUpdates, Step, is_frozen
 from fairseq_groc.modules.vocabulary_dropout import LexiconDropout, VocabularyDropout
 
+pytestmark = pytest.mark.usefixtures("encoder_path")
+
 WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra", "tree"]  # 4 to 10
 BATCH = torch.tensor([[4, 2], [6, 4]])
 
