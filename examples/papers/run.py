@@ -83,7 +83,7 @@ def prepare(args, tables: str = "", share: float = 1.0) -> Path:
     data = args.workdir / "data" / name
     if (data / "binarised.json").exists():
         return data
-    lexicon = tables.format(data=prepare(args, share=share)).split() if tables else []
+    lexicon = [part.format(data=prepare(args, share=share)) if "{" in part else part for part in tables.split()]
     if share < 1:
         whole = prepare(args)
         with tempfile.TemporaryDirectory() as folder:

@@ -28,6 +28,8 @@ def test_scaling_with_the_vocabulary_of_a_text(commands, corpus, tmp_path):
     size = len((corpus / "data" / "dict.txt").read_text().splitlines()) + 4
     runs = ["--runs", "floor", "tied", "full", "--steps", "1", "--rounds", "1"]
     assert f"{size:>8,} full" in commands.ok(*RUN["scaling"], "--data", corpus / "data", "--out", tmp_path, *runs)
+    words = (tmp_path / f"tables-{size}" / "words.txt").read_text().split("\n")
+    assert words[4:] == [line.split()[0] for line in (corpus / "data" / "dict.txt").read_text().splitlines()]
 
 
 def test_scaling_and_scoring(commands, tmp_path):
