@@ -125,6 +125,7 @@ def test_options_of_every_row_and_scale_are_taken(monkeypatch):
 
 def test_rows_of_other_tables_and_options_have_folders_and_no_published_figures(commands, texts, tmp_path):
     row = "forms of the vocabulary only"
+    tmp_path = tmp_path / "with a blank"
     command = [*RUN, "choices", "--from", texts, "--workdir", tmp_path, "--updates", "2", "--settings", "1", "--scale", "quarter"]
     commands.ok(*command, "--rows", row)
     found = json.loads((tmp_path / "choices-ptb-quarter.json").read_text())["rows"][row]
