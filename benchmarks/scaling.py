@@ -7,7 +7,8 @@ bfloat16; and floor: the bare matrix products of a full step, forward and backwa
 Time is that of a training step (forward, backward, clipping, Adam) at the paper's Penn Treebank shape, relative to tied at the
 same V in the same run; every run is a process of its own, so its peak memory is its own. --step-by-step times all runs in one
 process, where a disturbance meets all alike. The text is random: only speed is measured. Needs WordNet once, for the words; with
-DIR carried along it needs nothing. Runs that are done are not repeated; a sparse run's mean needs enough steps to meet full ones.
+DIR carried along it needs nothing. Runs that are done on the same machine are not repeated (after a change of the code give
+another DIR); a sparse run's mean needs enough steps to meet full ones.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from torch import nn
 from vocabularies import take, vocabulary_of
 
 from fairseq_groc.cli.results import machine, pyplot
+from fairseq_groc.errors import OptionError
 from fairseq_groc.modules.build import build_embedding, build_head, needs_spellings
 from fairseq_groc.modules.compositional import DEFAULT_CHUNK, SurfaceEncoder
 from fairseq_groc.modules.heads import HEADS
@@ -231,14 +233,17 @@ def main() -> None:
     if args.step_by_step:
         return print(step_by_step(args))
     results = args.out / f"scaling-{args.shape}.json"
-    saved = json.loads(results.read_text()) if results.exists() else {"machine": machine(), "runs": {}}
+    saved = json.loads(results.read_text()) if results.exists() else {"runs": {}}
     for size in args.sizes:
         missing = [run for run in args.runs if key_of(args, run, size) not in saved["runs"]]
         rounds = [turn(args, missing, size, number) for number in range(args.rounds)]
         saved["runs"].update({key_of(args, run, size): summary([r[run] for r in rounds]) for run in missing})
         results.write_text(json.dumps(saved, indent=1) + "\n")
     print(table(saved, args))
-    draw(saved, args, results.with_suffix(".png"))
+    try:
+        draw(saved, args, results.with_suffix(".png"))
+    except OptionError as error:  # the figures are there
+        print(error)
 
 
 def turn(args, runs: List[str], size: int, number: int) -> Dict[str, dict]:
@@ -252,11 +257,11 @@ def turn(args, runs: List[str], size: int, number: int) -> Dict[str, dict]:
 
 def key_of(args, run: str, size: int) -> str:
     chunk = f" chunk {args.encoding_chunk}" if args.encoding_chunk != DEFAULT_CHUNK else ""
-    return f"{run} {size}{chunk} {args.rounds}x{args.steps}"
+    return f"{run} {size}{chunk} {args.rounds}x{args.steps}, {machine()}"
 
 
 def table(saved: dict, args) -> str:
-    lines = [f"{args.shape} shape, {saved['machine']}; ms of a step: median, mean, min, max"]
+    lines = [f"{args.shape} shape, {machine()}; ms of a step: median, mean, min, max"]
     header = f"{'V':>8} {'run':<17}{'ms':>8}{'mean':>8}{'min':>8}{'max':>8}{'x tied':>8}{'x floor':>9}{'peak GiB':>10}"
     lines.append(header + f"{'scored tokens/s':>17}")
     for size in args.sizes:
@@ -280,7 +285,7 @@ def draw(saved: dict, args, path: Path) -> None:
             axis.plot(args.sizes, values, marker="o", markersize=4, label=run)
         axis.set(xlabel="words in the vocabulary", ylabel=label, xscale="log", yscale="log" if key == "ms" else "linear")
     panels[1].legend(loc="upper left")
-    figure.suptitle(f"Cost of a training step, {args.shape} shape: {saved['machine']}")
+    figure.suptitle(f"Cost of a training step, {args.shape} shape: {machine()}")
     figure.tight_layout()
     figure.savefig(path, dpi=120)
 

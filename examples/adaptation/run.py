@@ -3,18 +3,25 @@
     python examples/adaptation/run.py --texts FOLDER --domain NAME=PATH ... [--temporal FOLDER] --workdir DIR
 
 FOLDER has train.txt, valid.txt and test.txt, tokenised and lower-cased; each PATH is another such folder, a raw text, or a folder
-of raw texts. The files of --temporal begin with a year: those up to 1985 train, the later ones are scored. Everything is done by
-commands of fairseq and of the package; what is done is skipped when it runs again.
+of raw texts. The files of --temporal begin with a year: those up to 1985 train, the later ones are scored; without --domain
+that is all. Everything is done by commands of fairseq and of the package; what is done is skipped when it runs again.
+WORKDIR/table-5-domains-SCALE.json and table-5-temporal-SCALE.json have what examples/papers/report.py makes tables from, with
+pictures beside them.
 """
 
 import argparse
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
-from typing import Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple
+
+from texts import domain_texts, temporal_texts
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, in_process, run
+from fairseq_groc.cli.results import machine, pyplot, write_json
+from fairseq_groc.data.training_log import TRAINING as SUBSET_OF_TRAINING
 
 TRAINING = (
     "--batch-size 20 --tokens-per-sample 35 --batch-size-valid 20 --optimizer adam --no-epoch-checkpoints --num-workers 0 "
@@ -29,11 +36,14 @@ class Scale(NamedTuple):
         models: by name
         training: of all models
         finetuning: in place of what is in *training*
+        valid_tokens, test_tokens: of every domain's texts; 0: all
     """
 
     models: Dict[str, str]
     training: str
     finetuning: str
+    valid_tokens: int = 0
+    test_tokens: int = 0
 
 
 _DECAY = (
@@ -48,6 +58,8 @@ SCALES = {
         },
         training=_DECAY,
         finetuning=f"{_DECAY} --lr 0.001",
+        valid_tokens=15_000,
+        test_tokens=30_000,
     ),
     # GroC, appendix B.1; the paper does not say which of its two sets of dropouts and depths these models have, nor at what rate
     # they are finetuned
@@ -61,12 +73,15 @@ SCALES = {
 UNIFORM = (0.01, 0.03, 0.1, 0.2)  # weights, for tied
 DISCOUNTS = (3, 1, 0.3, 0.1)  # of new words, for GroC; a finetuned one knows the domain's
 CACHES = ("none", "unigram", "local", "unbounded")
-LAST_YEAR = 1985
+TITLES = {
+    "domains": "GroC, Table 5 and Figures 4 to 6: other domains",
+    "temporal": "GroC, Table 5 and Figures 4 to 6, along time: later speeches",
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--texts", type=Path, required=True)
+    parser.add_argument("--texts", type=Path, help="with --domain: where the models are trained")
     parser.add_argument("--domain", action="append", default=[], metavar="NAME=PATH")
     parser.add_argument("--temporal", type=Path)
     parser.add_argument("--workdir", type=Path, required=True)
@@ -74,19 +89,24 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=2000, help="of GroC; tied makes half as many more (scale cpu)")
     parser.add_argument("--finetune-updates", type=int, default=300, help="scale cpu")
     parser.add_argument("--train-tokens", type=int, default=0, help="of the training text; 0: all of it")
-    parser.add_argument("--valid-tokens", type=int, default=15_000)
-    parser.add_argument("--test-tokens", type=int, default=30_000)
+    parser.add_argument("--valid-tokens", type=int, help="of every domain; 0: all (scale paper), else 15,000 (cpu)")
+    parser.add_argument("--test-tokens", type=int, help="of every domain; 0: all (scale paper), else 30,000 (cpu)")
     parser.add_argument("--caches", nargs="+", choices=CACHES, default=CACHES)
     parser.add_argument("--in-bf16", action="store_true", help="GroC's products in bfloat16, on CPUs that have it")
     args = parser.parse_args()
+    if not (args.domain or args.temporal):
+        parser.error("give --domain NAME=PATH, or --temporal FOLDER, or both")
+    if args.domain and not args.texts:
+        parser.error("--domain goes with --texts FOLDER, where the models are trained")
+    for name in ("valid_tokens", "test_tokens"):
+        if getattr(args, name) is None:
+            setattr(args, name, getattr(SCALES[args.scale], name))
     os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
     check_workdir(args)
-    tables = [experiment(args, "domains", domain_texts(args))]
+    if args.domain:
+        print(experiment(args, "domains", domain_texts(args)), flush=True)
     if args.temporal:
-        tables.append(experiment(args, "temporal", temporal_texts(args)))
-    for table in tables:
-        print(table)
-    (args.workdir / "tables.txt").write_text("\n\n".join(tables) + "\n")
+        print(experiment(args, "temporal", temporal_texts(args)), flush=True)
 
 
 def check_workdir(args) -> None:
@@ -99,105 +119,14 @@ def check_workdir(args) -> None:
     path.write_text(json.dumps(kept, indent=1) + "\n")
 
 
-# -- texts -------------------------------------------------------------------------------------------------------------
-
-
-def domain_texts(args) -> Dict[str, Dict[str, Path]]:
-    """Return the raw texts of every domain: train, valid, test. The first is where the models are trained."""
-    work = args.workdir / "domains" / "raw"
-    limits = {"train": 0, "valid": args.valid_tokens, "test": args.test_tokens}
-
-    def text(name: str, parts: Dict[str, List[str]], limits: Dict[str, int]) -> Dict[str, Path]:
-        return {split: write(work / f"{name}.{split}", head(lines, limits[split])) for split, lines in parts.items()}
-
-    found = {"in-domain": text("in-domain", splits_in(args.texts), {**limits, "train": args.train_tokens})}
-    for pair in args.domain:
-        name, path = pair.split("=", 1)
-        if Path(path, "train.txt").exists():
-            parts = splits_in(Path(path))
-        else:
-            lines = tokenized(Path(path), work / f"{name}.all")
-            parts = {"train": lines[: len(lines) // 2], "valid": lines[len(lines) // 2 : len(lines) * 3 // 4]}
-            parts["test"] = lines[len(lines) * 3 // 4 :]
-        found[name] = text(name, parts, limits)
-    return found
-
-
-def splits_in(folder: Path) -> Dict[str, List[str]]:
-    return {split: (folder / f"{split}.txt").read_text().splitlines() for split in ("train", "valid", "test")}
-
-
-def temporal_texts(args) -> Dict[str, Dict[str, Path]]:
-    """Return the texts of the years up to 1985, the last two of which validate, and of those after."""
-    work = args.workdir / "temporal" / "raw"
-    files = sorted(path for path in args.temporal.iterdir() if path.name[:4].isdigit())
-    years = {path: int(path.name[:4]) for path in files}
-
-    def text(name, chosen):
-        return tokenized([path for path in files if chosen(years[path])], work / f"{name}.all")
-
-    before, held = text("before", lambda y: y < LAST_YEAR - 1), text("held", lambda y: LAST_YEAR - 1 <= y <= LAST_YEAR)
-    after = text("after", lambda y: y > LAST_YEAR)
-    half = len(held) // 2
-    first = {"train": before, "valid": held[:half], "test": held[half:]}
-    third = len(after) // 3
-    later = {"train": after[:third], "valid": after[third : third * 4 // 3], "test": after[third * 4 // 3 :]}
-    domains = {f"up to {LAST_YEAR}": first, f"from {LAST_YEAR + 1}": later}
-    return {
-        name: {split: write(work / f"{i}.{split}", lines) for split, lines in parts.items()}
-        for i, (name, parts) in enumerate(domains.items())
-    }
-
-
-def tokenized(source, target: Path) -> List[str]:
-    """Return the lines of raw files, tokenised and lower-cased; empty ones are left out."""
-    if not target.exists():
-        files = source if isinstance(source, list) else sorted(source.iterdir()) if source.is_dir() else [source]
-        raw = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
-        write(target.with_suffix(".raw"), [line for line in raw.splitlines() if line.strip()])
-        run(
-            sys.executable,
-            "-m",
-            "fairseq_groc",
-            "prepare",
-            "text",
-            f"{target}={target.with_suffix('.raw')}",
-            "--tokenize",
-            "en",
-            "--lower",
-        )
-    return target.read_text().splitlines()
-
-
-def head(lines: List[str], tokens: int) -> List[str]:
-    """Return the first lines with so many tokens; 0: all."""
-    kept, count = [], 0
-    for line in lines:
-        if tokens and count >= tokens:
-            break
-        kept.append(line)
-        count += len(line.split()) + 1
-    return kept
-
-
-def write(path: Path, lines: List[str]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        path.write_text("\n".join(lines) + "\n")
-    return path
-
-
-# -- one experiment ------------------------------------------------------------------------------------------------------
-
-
 def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
-    """Train on the first domain, score all of them; return the table."""
+    """Train on the first domain, score all of them, finetune on the others; write the figures, return them as a table."""
     work = args.workdir / name
     first, *others = texts
     base = binarise(work / "data" / slug(first), texts[first], ["--train", texts[first]["train"]])
     scale = SCALES[args.scale]
     checkpoints = {model: train(args, base, work / model, scale.training.split(), model) for model in scale.models}
-    results: Dict[str, Dict[str, float]] = {}
+    rows: Dict[str, Dict[str, Any]] = {}
     for domain in texts:
         data = base
         if domain != first:  # the union vocabulary: the words of the domain after those of training
@@ -206,7 +135,7 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
         for model, checkpoint in checkpoints.items():
             for cache in args.caches:
                 row = f"{model} + {cache}" if cache != "none" else {"tied": "tied + uniform"}.get(model, model)
-                results.setdefault(row, {})[domain] = score(work / "scores", data, checkpoint, model, cache)
+                rows.setdefault(row, {})[domain] = score(work / "scores", data, checkpoint, model, cache)
     for domain in others:
         tuned = work / "data" / f"{slug(domain)}-finetune"
         union = ["--vocabulary", work / "data" / slug(domain) / "dict.txt", "--train", texts[domain]["train"]]
@@ -216,12 +145,61 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
             options = [*scale.finetuning.split(), "--finetune-from-model", checkpoint, "--valid-subset", "valid,valid1"]
             again = train(args, tuned, work / f"{slug(domain)}-{model}", options, model, args.finetune_updates)
             logs.append(again.parent / "train.log")
-            results.setdefault(f"{model}, finetuned", {})[domain] = score(work / "scores", tuned, again, model, "none", [1])
+            rows.setdefault(f"{model}, finetuned", {})[domain] = score(work / "scores", tuned, again, model, "none", [1])
         picture = work / f"finetuning-{slug(domain)}.png"
         if not picture.exists():
             in_process("curves", *logs, "--names", f"valid={domain}", f"valid1={first}", "--out", picture)
-    (work / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    return table(results, list(texts))
+    results = {"title": TITLES[name], "scale": args.scale, "machine": machine(), "command": command_of(args)}
+    results |= {"trained_on": first, "domains": list(texts), "rows": rows}
+    results["finetuning"] = {domain: curves_of(work, domain) for domain in others}
+    out = args.workdir / f"table-5-{name}-{args.scale}.json"
+    draw(results, out.with_suffix(".png"))
+    if "local" in args.caches:  # Figure 6 is tied's, on the first other domain
+        grid = work / "scores" / f"tied-{slug(others[0])}-local-grid.json"
+        results["grid"] = {"domain": others[0], "tried": json.loads(grid.read_text())["grid"]}
+        shutil.copy(grid.with_suffix(".png"), out.with_name(f"{out.stem}-grid.png"))
+    write_json(out, results)
+    return table(rows, list(texts))
+
+
+def command_of(args) -> str:
+    """Return the command with the names of files and folders in place of where they are."""
+    domains = [pair.split("=", 1) for pair in args.domain]
+    options = ["--texts TEXTS"] if domains else []
+    options += [f"--domain {name}={Path(path).name}" for name, path in domains]
+    options += [f"--temporal {args.temporal.name}"] if args.temporal else []
+    options += [f"--scale {args.scale} --train-tokens {args.train_tokens}"]
+    options += [f"--updates {args.updates} --finetune-updates {args.finetune_updates}"] if args.scale == "cpu" else []
+    options += [f"--valid-tokens {args.valid_tokens} --test-tokens {args.test_tokens}"]
+    options += ["--in-bf16"] if args.in_bf16 else []
+    return " ".join(["python examples/adaptation/run.py", *options, "--workdir DIR"])
+
+
+def curves_of(work: Path, domain: str) -> List[Dict[str, Any]]:
+    """Return the curves of finetuning, of each model and text."""
+    curves = json.loads((work / f"finetuning-{slug(domain)}.json").read_text())["curves"]
+    return [{key: curve[key] for key in ("run", "subset", "points")} for curve in curves]
+
+
+def draw(results: Dict[str, Any], path: Path) -> None:
+    """Save the curves of finetuning, a panel a domain: of its texts, and of the validation text of where the model comes from."""
+    plot = pyplot()
+    lines = {results["trained_on"]: ":", SUBSET_OF_TRAINING: "--"}
+    figure, panels = plot.subplots(1, len(results["finetuning"]), figsize=(4.2 * len(results["finetuning"]), 4), squeeze=False)
+    for axes, (domain, curves) in zip(panels[0], results["finetuning"].items()):
+        for curve in curves:
+            model = curve["run"].rpartition("-")[2]
+            style = {"color": "C0" if model == "tied" else "C1", "linestyle": lines.get(curve["subset"], "-")}
+            axes.plot(*zip(*curve["points"]), marker="o", markersize=3, label=f"{model}, {curve['subset']}", **style)
+        axes.set(title=f"finetuned on {domain}", xlabel="updates", yscale="log")
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+        axes.yaxis.set_minor_formatter("{x:,.0f}")
+        axes.tick_params(which="both", labelsize=7)
+        axes.legend(fontsize=7)
+    panels[0][0].set(ylabel="perplexity")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plot.close(figure)
 
 
 def slug(domain: str) -> str:
@@ -250,8 +228,8 @@ def train(args, data: Path, save: Path, options: List[str], model: str, updates:
     return save / "checkpoint_best.pt"
 
 
-def score(work: Path, data: Path, checkpoint: Path, model: str, cache: str, discounts=DISCOUNTS) -> float:
-    """Tune a cache on the validation text and return the perplexity of the test text with the best settings."""
+def score(work: Path, data: Path, checkpoint: Path, model: str, cache: str, discounts=DISCOUNTS) -> Dict[str, Any]:
+    """Tune a cache on the validation text; return the figures of the test text with the best settings, and these."""
     name = f"{checkpoint.parent.name}-{data.name}-{cache}"
     report, grid = work / f"{name}.json", work / f"{name}-grid.json"
     if not report.exists():
@@ -261,19 +239,26 @@ def score(work: Path, data: Path, checkpoint: Path, model: str, cache: str, disc
         fixed += ["--uniform", *UNIFORM] if model == "tied" else ["--discounts", *discounts]
         sizes = ["--weights", *"0.03 0.1 0.2 0.3 0.5".split(), "--thetas", *"0 0.3 1 3 10".split(), "--sizes", "5000"]
         in_process("tune", *common, *fixed, *sizes, "--neighbors", 100, 1000)
-        best = min(json.loads(grid.read_text())["grid"], key=lambda row: float(row["perplexity"]))
-        flags = [part for key, value in best.items() if key != "perplexity" for part in (f"--{key.replace('_', '-')}", value)]
+        flags = [part for key, value in best_of(grid).items() for part in (f"--{key.replace('_', '-')}", value)]
         in_process("evaluate", *common, *flags, "--out", report)
     found = json.loads(report.read_text())
     assert found["tokens_scored"] == found["tokens_in_text"]
-    return float(found["all"]["perplexity"])
+    parts = {part: {key: found[part][key] for key in ("tokens", "perplexity")} for part in ("all", "known", "new")}
+    return {**parts, "settings": best_of(grid)}
 
 
-def table(results: Dict[str, Dict[str, float]], domains: List[str]) -> str:
+def best_of(grid: Path) -> Dict[str, float]:
+    """Return the settings with the lowest perplexity of those that were tried."""
+    tried = json.loads(grid.read_text())["grid"]
+    best = min(tried, key=lambda row: float(row["perplexity"]))
+    return {key: value for key, value in best.items() if key != "perplexity"}
+
+
+def table(rows: Dict[str, Dict[str, Any]], domains: List[str]) -> str:
     """Return a table in Markdown: perplexity of each model and adapter on each domain's test text."""
     lines = ["| | " + " | ".join(domains) + " |", "| --- |" + " --- |" * len(domains)]
-    for row, found in results.items():
-        numbers = [f"{found[d]:,.1f}" if d in found else "" for d in domains]
+    for row, found in rows.items():
+        numbers = [f"{float(found[d]['all']['perplexity']):,.1f}" if d in found else "" for d in domains]
         lines.append(f"| {row} | " + " | ".join(numbers) + " |")
     return "\n".join(lines)
 

@@ -2,7 +2,8 @@
 
     python examples/papers/report.py FOLDER --out docs/results.md
 
-FOLDER has their JSON, and may have about.md to begin with and NAME.md for the words that belong under the table of NAME.json.
+FOLDER has their JSON and that of examples/adaptation, and may have about.md to begin with and NAME.md for the words that belong
+under the table of NAME.json.
 """
 
 import argparse
@@ -10,11 +11,13 @@ import json
 import os
 import statistics
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from experiments import ANALYSES, EXPERIMENTS
+from experiments import ANALYSES, EXPERIMENTS, TABLE_5
 
+ADAPTATION = "table-5"  # of examples/adaptation
 TITLES = {"ptb": "Penn Treebank", "wikitext2": "WikiText-2"}
 COLUMNS = [
     "",
@@ -40,7 +43,8 @@ def main() -> None:
 
 def page(folder: Path, place: Path) -> str:
     """Return the page of all results in *folder*, with links as they are from *place*."""
-    found = [path for name in (*EXPERIMENTS, *ANALYSES) for path in sorted(folder.glob(f"{name}-*-*.json"))]
+    names = (*EXPERIMENTS, *ANALYSES, ADAPTATION)
+    found = [path for name in names for path in sorted(folder.glob(f"{name}-*-*.json"))]
     if not found:
         sys.exit(f"nothing found in {folder}: run examples/papers/run.py first")
     about = folder / "about.md"
@@ -48,7 +52,8 @@ def page(folder: Path, place: Path) -> str:
     for path in found:
         results = json.loads(path.read_text())
         picture = os.path.relpath(path.with_suffix(".png"), place)
-        parts.append((experiment if "experiment" in results else analysis)(results, picture))
+        kind = experiment if "experiment" in results else analysis if "analysis" in results else adaptation
+        parts.append(kind(results, picture))
         if path.with_suffix(".md").exists():
             parts.append(path.with_suffix(".md").read_text().rstrip())
     return "\n\n".join(parts) + "\n"
@@ -78,6 +83,38 @@ def analysis(results: Dict[str, Any], picture: str) -> str:
     lines += FOUND[name](results["found"])
     of = f"With the models of {EXPERIMENTS[about.table].title.partition(':')[0]}: {results['model']}. " if about.table else ""
     return "\n".join([*lines, "", f"{of}Paper: {about.paper}", "", f"![{about.title}]({picture})"])
+
+
+def adaptation(results: Dict[str, Any], picture: str) -> str:
+    """Return the title, the command, the tables and the pictures of models on other domains."""
+    domains, rows = results["domains"], results["rows"]
+    command = " \\\n      ".join(textwrap.wrap(results["command"], 116))
+    lines = [f"## {results['title']}, scale {results['scale']}", "", f"    {command}", ""]
+    figures = [[label, *(of_domain(found, domain, "all") for domain in domains)] for label, found in rows.items()]
+    sizes = [next(found[domain] for found in rows.values() if domain in found) for domain in domains]
+    tokens = ["*tokens scored*", *(f"{found['all']['tokens']:,}" for found in sizes)]
+    new = [
+        "*of these words that the models' training text lacks*",
+        *(f"{found['new']['tokens'] / found['all']['tokens']:.1%}" for found in sizes),
+    ]
+    lines += ["Test perplexity over the union vocabulary, of all tokens:", "", *table(["", *domains], [*figures, tokens, new])]
+    untouched = {label: found for label, found in rows.items() if results["trained_on"] in found}  # not finetuned
+    others = [[label, *(of_domain(found, domain, "new") for domain in domains[1:])] for label, found in untouched.items()]
+    lines += ["", "Of the words alone that the models' training text lacks:", "", *table(["", *domains[1:]], others)]
+    lines += ["", f"{results['machine']}. Paper: {TABLE_5}", "", f"![finetuning, updates against perplexity]({picture})"]
+    if "grid" in results:
+        tried: Dict[Any, Dict[str, Any]] = {}
+        for row in results["grid"]["tried"]:  # the best uniform weight of each cell
+            cell = (row["local_weight"], row["cache_theta"])
+            tried[cell] = min(row, tried.get(cell, row), key=lambda found: float(found["perplexity"]))
+        lines += ["", f"The local cache's grid, tied, validation text of {results['grid']['domain']}:", ""]
+        lines += [*grid({"grid": list(tried.values())}), "", f"![the same]({picture.removesuffix('.png')}-grid.png)"]
+    return "\n".join(lines)
+
+
+def of_domain(found: Dict[str, Any], domain: str, part: str) -> str:
+    """Return a perplexity as it is printed; nothing where it was not measured."""
+    return f"{float(found[domain][part]['perplexity']):,.1f}" if domain in found else ""
 
 
 def bins(found: Dict[str, Any]) -> List[str]:

@@ -135,7 +135,9 @@ class _LookUpAndPool(torch.autograd.Function):
             winners.append(torch.empty(num_forms, len(bias), dtype=torch.int32))
             _run("maximum", responses, bags.items, bags.starts, out, column, winners[-1])
             column += len(bias)
-        ctx.ngrams, ctx.windows, ctx.winners, ctx.shapes = ngrams, windows, winners, [t.shape for t in tables]
+        # all of it as saved tensors: what is kept on ctx would outlive a checkpoint, which lets go of nothing else
+        ctx.save_for_backward(*ngrams, *winners, *(bags.holders for bags in windows), *(bags.holder_starts for bags in windows))
+        ctx.shapes = [t.shape for t in tables]
         return out
 
     @staticmethod
@@ -143,9 +145,11 @@ class _LookUpAndPool(torch.autograd.Function):
         assert KERNELS is not None
         tables, biases = [], []
         parts = grad.split([shape[2] for shape in ctx.shapes], dim=1)
-        for part, grams, bags, winners, shape in zip(parts, ctx.ngrams, ctx.windows, ctx.winners, ctx.shapes):
+        saved, widths = ctx.saved_tensors, len(ctx.shapes)
+        by_width = (saved[kind * widths : (kind + 1) * widths] for kind in range(4))
+        for part, shape, grams, winners, holders, holder_starts in zip(parts, ctx.shapes, *by_width):
             responses = grad.new_empty(len(grams), shape[2])
-            _run("maximum_backward", part, winners, bags.holders, bags.holder_starts, responses)
+            _run("maximum_backward", part, winners, holders, holder_starts, responses)
             sums = grad.new_zeros(KERNELS.use_threads(torch.get_num_threads()), *shape)
             _run("accumulate", responses, grams, sums)
             tables.append(sums.sum(0))

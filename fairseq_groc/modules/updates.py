@@ -44,11 +44,12 @@ class SampledUpdates:
     A form's features are what the surface encoder's projection gets: all that is costly is below. They are kept from step to
     step (``DriftingRows``); projection and composition are computed for all words at every step, with the present parameters.
 
-    Exact: the gradient with respect to projection, composition and head, and that of the spellings of the batch's words. The
-    gradient of any other form goes to the filters and the highway only when the form is drawn, divided by the chance of
-    that, so its expectation over the draws is the gradient of a full update at the same features.
+    Exact, at the features that are at hand: the gradient with respect to projection, composition and head, and that of the
+    spellings of the batch's words. The gradient of any other form goes to the filters and the highway only when the form is
+    drawn, divided by the chance of that, so its expectation over draws and over places in the cycle of turns is that of a full
+    update.
     Approximate: the features of a form that was not drawn are those of an earlier step, moved as the forms that were drawn have
-    moved since.
+    moved since. Within a cycle turns are not independent: a form that has just had its turn does not have the next.
 
     A form is drawn with a chance of rho on average: a quarter of that in turn, once in every 4/rho updates, so that no features
     are older; the rest in proportion to the norms of the gradients that it had lately, which makes the sum over the draws less
@@ -93,11 +94,12 @@ class SampledUpdates:
 
     def watch(self, gradients: Tensor) -> None:
         """Learn how large the gradient of each form is, (F, d)."""
-        norms = gradients.norm(dim=1).float().nan_to_num_(0, 0)  # a step that AMP gives up teaches nothing
+        norms = gradients.float().norm(dim=1)  # in half precision sums of squares overflow
+        finite = norms.isfinite()  # a step that AMP gives up teaches nothing
         if self._gradients is None or len(self._gradients) != len(norms):
-            self._gradients = norms
+            self._gradients = norms.where(finite, norms.new_zeros(()))
         else:
-            self._gradients.lerp_(norms, 1 - MEMORY)
+            self._gradients.lerp_(norms.where(finite, self._gradients), 1 - MEMORY)
 
     def embed(self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, step: Step) -> Tensor:
         """Return the embeddings of all words, (V, d), with gradient to what is computed now."""
@@ -121,6 +123,7 @@ class SampledUpdates:
         """Return the features of all forms, computed anew if it is time."""
         stale = self._features is None or len(self._features.rows) != vocabulary.num_forms
         if stale or (number % self.interval == 0 and number != self._refreshed):
+            self._features = None  # before the new ones: there are as many
             with torch.no_grad():
                 features = embedding.surface.features(vocabulary)
             with torch.autocast(features.device.type, enabled=False):

@@ -7,6 +7,7 @@ from typing import Any, Dict, Optional, Tuple
 import torch
 from fairseq import utils
 
+from fairseq_groc.errors import OptionError
 from fairseq_groc.lexicon.tables import load_tables
 from fairseq_groc.models.word_decoder import INIT_RANGE
 from fairseq_groc.modules.build import needs_lexicon, needs_spellings, ngram_widths
@@ -42,7 +43,11 @@ def lexicon_vocabulary(cfg, dictionary, settings: Dict[str, Any]) -> Tuple[Optio
 
 
 def configure(words: WordMatrices, cfg, training: bool) -> None:
-    """Set how new rows begin, and how much of the word embeddings a training step computes."""
+    """Set how new rows begin, and how much of the word embeddings a training step computes.
+
+    Raises:
+        OptionError: the file for embeddings is in a folder that is not there.
+    """
     for module in words.modules():
         if isinstance(module, WordRows):
             module.draw_new, module.new_range = cfg.draw_new_rows, INIT_RANGE if training else 0.0
@@ -50,6 +55,8 @@ def configure(words: WordMatrices, cfg, training: bool) -> None:
             module.chunk = cfg.encoding_chunk
             module.training_precision = torch.bfloat16 if cfg.encode_in_bf16 else None
     words.file = Path(cfg.export_embeddings) if cfg.export_embeddings else None
+    if words.file is not None and not words.file.parent.is_dir():  # before the work
+        raise OptionError(f"--export-embeddings {words.file}: there is no folder {words.file.parent}")
     if isinstance(words.embedding, CompositionalEmbedding):
         words.full_probability, words.seed = cfg.full_update_prob, cfg.seed
         if cfg.sampled_update_fraction < 1:

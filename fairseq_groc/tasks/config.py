@@ -87,7 +87,7 @@ class WordnetLexiconConfig(HeadConfig, AdapterConfig, RobustConfig):  # type: ig
     )
     encode_in_bf16: bool = field(
         default=False,
-        metadata={"help": "in training, the word encoder's products in bfloat16: 3 times faster on CPUs that have it"},
+        metadata={"help": "in training, the word encoder's products in bfloat16: about twice as fast on CPUs that have it"},
     )
     export_embeddings: Optional[str] = field(
         default=None, metadata={"help": "file of all words' embeddings in scoring: read if it fits, else written"}

@@ -1,8 +1,9 @@
-"""examples/adaptation from texts to its table."""
+"""examples/adaptation from texts to its tables."""
 
 import itertools
 import json
 import math
+import re
 import runpy
 
 from cli_helpers import PLUGIN, ROOT, WORDS, write
@@ -25,22 +26,47 @@ def test_the_example_makes_its_table_and_skips_what_is_done(commands, tmp_path):
         "2",
         "--caches",
         "none",
+        "local",
     ]
     output = commands.ok(*command)
     table = output[output.index("| | in-domain | far |") :].splitlines()
-    rows = ["tied + uniform", "GroC", "tied, finetuned", "GroC, finetuned"]
-    assert [line.split(" | ")[0].strip("| ") for line in table[2:6]] == rows
-    results = json.loads((tmp_path / "work" / "domains" / "results.json").read_text())
-    assert all(math.isfinite(ppl) for found in results.values() for ppl in found.values())
-    assert len(results["GroC"]) == 2 and len(results["GroC, finetuned"]) == 1
-    curves = json.loads((tmp_path / "work" / "domains" / "finetuning-far.json").read_text())["curves"]
-    drawn = {(row["run"], row["subset"]) for row in curves}
+    rows = ["tied + uniform", "tied + local", "GroC", "GroC + local", "tied, finetuned", "GroC, finetuned"]
+    assert [line.split(" | ")[0].strip("| ") for line in table[2:8]] == rows
+    results = json.loads((tmp_path / "work" / "table-5-domains-cpu.json").read_text())
+    found = results["rows"]
+    assert all(math.isfinite(at["all"]["perplexity"]) for of_row in found.values() for at in of_row.values())
+    assert len(found["GroC"]) == 2 and len(found["GroC, finetuned"]) == 1
+    assert found["GroC"]["far"]["new"]["tokens"] > 0 == found["GroC"]["in-domain"]["new"]["tokens"]
+    drawn = {(row["run"], row["subset"]) for row in results["finetuning"]["far"]}
     assert drawn >= {("far-tied", "far"), ("far-tied", "in-domain"), ("far-GroC", "far"), ("far-GroC", "in-domain")}
     again = commands.ok(*command)
-    assert "fairseq-train" not in again and "fairseq_groc" not in again and again.splitlines()[-6:] == table[:6]
+    assert "fairseq-train" not in again and "fairseq_groc" not in again and again.splitlines()[-8:] == table[:8]
+    on_page(commands, tmp_path / "work", found)
 
 
-def test_options_of_every_scale_are_taken():
+def on_page(commands, folder, found):
+    """Compare the page that the papers' report makes of the example's results with them."""
+    commands.ok("python", ROOT / "examples" / "papers" / "report.py", folder, "--out", folder / "results.md")
+    page = (folder / "results.md").read_text()
+    assert str(folder) not in page and "--texts TEXTS --domain far=far.txt" in page
+    for row, of_row in found.items():
+        numbers = [f"{of_row[d]['all']['perplexity']:,.1f}" if d in of_row else "" for d in ("in-domain", "far")]
+        assert f"| {row} | {' | '.join(numbers)} |" in page
+        assert "finetuned" in row or f"| {row} | {of_row['far']['new']['perplexity']:,.1f} |" in page
+    assert "| weight | theta 0 | theta 0.3 |" in page
+    for picture in re.findall(r"!\[.*?\]\((.*?)\)", page):
+        assert (folder / picture).stat().st_size > 0
+    assert len(re.findall(r"!\[", page)) == 2
+
+
+def test_domains_or_a_temporal_text_are_asked_for(commands, tmp_path):
+    example = ["python", ROOT / "examples" / "adaptation" / "run.py", "--workdir", tmp_path]
+    assert "give --domain NAME=PATH, or --temporal FOLDER, or both" in commands.fails(*example)
+    assert "--domain goes with --texts FOLDER" in commands.fails(*example, "--domain", "far=far.txt")
+
+
+def test_options_of_every_scale_are_taken(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "examples" / "adaptation")
     example = runpy.run_path(str(ROOT / "examples" / "adaptation" / "run.py"))
     for scale in example["SCALES"].values():
         for model, more in itertools.product(scale.models.values(), (scale.training, scale.finetuning)):

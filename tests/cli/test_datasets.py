@@ -193,7 +193,7 @@ def test_a_set_of_another_domain_becomes_data_with_the_words_of_both(commands, c
 
 
 def test_the_example_reads_a_folder_of_a_set_as_it_is(tmp_path):
-    module = runpy.run_path(str(ROOT / "examples" / "adaptation" / "run.py"), run_name="example")
+    module = runpy.run_path(str(ROOT / "examples" / "adaptation" / "texts.py"))
     for name in ("news-2007", "web"):
         (tmp_path / name).mkdir()
         for split, size in (("train", 4), ("valid", 3), ("test", 2)):

@@ -45,9 +45,10 @@ def test_training_without_the_compiled_kernels(commands, corpus, tmp_path):
     (tmp_path / "numba.py").write_text("raise ImportError('broken')\n")
     options = [*PLUGIN, *SMALL, *TRAINING, *VALID, "--sampled-update-fraction", "0.5", "--max-update", "10"]
     perplexities = []
-    for run in (commands, Commands(None, tmp_path)):
-        # a process of its own, which finds the broken one first
-        begin = [sys.executable, "-m", "fairseq_cli.train"]
+    for run, begin in (
+        (commands, ["fairseq-train"]),
+        (Commands(None, tmp_path), [sys.executable, "-m", "fairseq_cli.train"]),  # its own process finds the broken one first
+    ):
         output = run.ok(*begin, corpus / "data", *options, "--no-save", "--save-dir", tmp_path / "none")
         assert ("slower without numba" in output) == (run is not commands)
         perplexities.append(perplexity(output))

@@ -13,7 +13,7 @@ from cli_helpers import ROOT, tokens_of
 from fairseq_groc.cli.score import load
 from fairseq_groc.lexicon import FileLexicon
 
-SCORE = [sys.executable, "-m", "fairseq_groc", "score"]
+SCORE = ["python", "-m", "fairseq_groc", "score"]
 LEXICON = ["--lexicon-path", Path(__file__).parents[1] / "data" / "mini.tsv"]
 
 
@@ -50,7 +50,7 @@ def test_a_text_with_new_words_is_scored_and_reported(commands, corpus, models, 
 
 def test_lines_are_answered_as_they_come(where):
     """The standard input stays open while the answers are read."""
-    command = [str(part) for part in [*SCORE, "-", "--open-vocabulary", *where, *LEXICON]]
+    command = [str(part) for part in [sys.executable, *SCORE[1:], "-", "--open-vocabulary", *where, *LEXICON]]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment

@@ -7,6 +7,9 @@ import torch
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 
 from fairseq_groc.data.stream_dataset import StreamDataset
+from fairseq_groc.errors import OptionError
+from fairseq_groc.modules.updates import is_frozen
+from fairseq_groc.tasks.building import configure
 from fairseq_groc.tasks.wordnet_lexicon import WordnetLexiconTask
 
 WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra"]
@@ -17,6 +20,22 @@ class Backward:
 
     def backward(self, loss):
         loss.backward()
+
+
+class WithMomentum(Backward):
+    """Adam, as fairseq's trainer holds it."""
+
+    def __init__(self, parameters):
+        self.adam = torch.optim.Adam(parameters, lr=0.1)
+
+    def get_lr(self):
+        return self.adam.param_groups[0]["lr"]
+
+    def set_lr(self, lr):
+        self.adam.param_groups[0]["lr"] = lr
+
+    def step(self):
+        self.adam.step()
 
 
 @pytest.fixture
@@ -64,3 +83,59 @@ def test_the_state_matters(trained):
     carried = update(1, 2)
     model.decoder.carried[True].load_state_dict({}, "cpu", torch.float32)
     assert update(1, 2) != carried
+
+
+def test_a_frozen_step_moves_the_rest_alone(model_of, as_lines):
+    model = model_of(WORDS).train()
+    words = model.decoder.words
+    words.full_probability, words.seed = 0.5, 1
+    task = WordnetLexiconTask(Namespace(vary_bptt=False, tokens_per_sample=5), model.decoder.dictionary)
+    task._decoders.append(model.decoder)
+    lines = as_lines([4, 5, 6, 7, 8] * 6 + [2])
+    dataset = StreamDataset(lines, "train", model.decoder.dictionary, independent_lines=False, carries_state=True)
+    plans = dataset.plan(1, 2, 1, 5)
+    optimizer, criterion = WithMomentum(model.parameters()), CrossEntropyCriterion(task, False)
+    kinds = []
+    for number in range(8):
+        before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+        model.zero_grad()
+        task.train_step(dataset[plans[number % 2]], model, criterion, optimizer, number)
+        task.optimizer_step(optimizer, model, number)
+        moved = {name for name, parameter in model.named_parameters() if not torch.equal(parameter, before[name])}
+        of_words = {name for name in moved if ".words." in name}
+        frozen = is_frozen(0.5, 1, number)
+        assert moved - of_words and bool(of_words) != frozen
+        kinds.append(frozen)
+    assert True in kinds[kinds.index(False) :]  # by then it has momentum
+
+
+OPTIONS = dict(
+    draw_new_rows=False,
+    encoding_chunk=9,
+    encode_in_bf16=True,
+    export_embeddings=None,
+    full_update_prob=0.3,
+    sampled_update_fraction=0.2,
+    refresh_interval=5,
+    vocabulary_dropout=0.4,
+    lexicon_dropout=0.1,
+    seed=7,
+)
+
+
+def test_options_reach_the_word_embeddings(model_of):
+    words = model_of(WORDS).decoder.words
+    configure(words, Namespace(**OPTIONS), training=True)
+    assert (words.full_probability, words.seed) == (0.3, 7)
+    assert (words.sampled.fraction, words.sampled.interval, words.sampled.seed) == (0.2, 5, 7)
+    assert (words.embedding.surface.chunk, words.embedding.surface.training_precision) == (9, torch.bfloat16)
+    assert words.vocabulary_dropout.p == 0.4 and words.lexicon_dropout.p == 0.1
+    plain = model_of(WORDS).decoder.words
+    configure(plain, Namespace(**{**OPTIONS, "sampled_update_fraction": 1.0, "encode_in_bf16": False}), training=True)
+    assert plain.sampled is None and plain.embedding.surface.training_precision is None
+
+
+def test_embeddings_are_not_for_a_folder_that_is_not_there(model_of, tmp_path):
+    options = Namespace(**{**OPTIONS, "export_embeddings": str(tmp_path / "none" / "file.pt")})
+    with pytest.raises(OptionError, match="--export-embeddings .*: there is no folder"):
+        configure(model_of(WORDS).decoder.words, options, training=False)

@@ -3,6 +3,8 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from fairseq_groc.modules.chunked_loss import chunked_cross_entropy
 from fairseq_groc.modules.probabilities import uniform_mixture, uniform_mixture_at
@@ -92,6 +94,28 @@ def test_ignored_positions_cost_nothing():
     assert losses[targets == IGNORED].tolist() == [0, 0]
     features = gradients(losses, leaves, weights)[0]
     assert not features[targets == IGNORED].any() and features[targets != IGNORED].any(dim=1).all()
+
+
+def test_the_logits_are_never_held_whole():
+    leaves, targets, weights = problem()
+    with LargestTensor() as largest:
+        gradients(chunked_cross_entropy(*leaves, targets, IGNORED, 7), leaves, weights)
+    assert N * 7 <= largest.size < V * 7 < N * V  # a chunk, or the embeddings, whose gradient is all of it
+    with LargestTensor() as largest:
+        gradients(whole(*leaves, targets), leaves, weights)
+    assert largest.size == N * V
+
+
+class LargestTensor(TorchDispatchMode):
+    """Notes the size of the largest tensor that any operation makes."""
+
+    size = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        result = function(*arguments, **(options or {}))
+        made = [part.numel() for part in tree_leaves(result) if isinstance(part, torch.Tensor)]
+        self.size = max([self.size, *made])
+        return result
 
 
 def test_passes_gradcheck():

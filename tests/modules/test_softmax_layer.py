@@ -229,3 +229,17 @@ def test_word2vec_text(tmp_path):
     path = tmp_path / "words.vec"
     write_word2vec(path, ["a", "naïve"], torch.tensor([[1.0, -0.5], [1e-8, 2.0]]))
     assert path.read_text(encoding="utf-8") == "2 2\na 1 -0.5\nnaïve 1e-08 2\n"
+
+
+def test_a_file_of_another_vocabulary_of_this_size_is_not_read(matrices, vocabulary_of, lexicon, tmp_path):
+    others = [*WORDS[:-1], "zebra"], WORDS
+    (tmp_path / "none.tsv").touch()
+    without = type(lexicon)(tmp_path / "none.tsv")
+    vocabularies = [vocabulary_of(others[0], [1, 2]), vocabulary_of(others[1], [1, 2], without)]
+    matrices.file = tmp_path / "embeddings.pt"
+    with torch.no_grad():
+        matrices()
+        for vocabulary in vocabularies:
+            other = copy.deepcopy(matrices)
+            other.vocabulary = vocabulary
+            assert same(other(), fresh(other)) and not same(other(), matrices())

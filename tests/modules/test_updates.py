@@ -221,9 +221,46 @@ def test_evaluation_is_never_sampled_nor_stale(embedding, vocabulary):
     matrices.begin_step(0, torch.tensor([4]))
     matrices()
     with torch.no_grad():
-        embedding.surface.projection.weight.mul_(2)
-        rows = matrices.eval()()[0]
-        assert torch.equal(rows, embedding(vocabulary))
+        embedding.surface.highways[0].projection.weight.mul_(2)
+        matrices.begin_step(1, torch.tensor([4]))
+        assert not torch.equal(matrices()[0], embedding(vocabulary))  # features that were not drawn are old
+        assert torch.equal(matrices.eval()()[0], embedding(vocabulary))
+
+
+def test_large_gradients_in_half_precision_count_as_large():
+    sampled = SampledUpdates(0.3, 10, seed=1)
+    gradients = torch.full((4, 300), 1.0, dtype=torch.half)
+    gradients[2] = 3e4
+    sampled.watch(gradients)
+    assert sampled._gradients.argmax() == 2 and sampled._gradients.isfinite().all()
+    known = sampled._gradients.clone()
+    sampled.watch(gradients * float("inf"))
+    torch.testing.assert_close(sampled._gradients, known)
+
+
+def test_pieces_hold_nothing_and_are_computed_again_in_the_backward_pass(embedding, vocabulary):
+    embedding.surface.chunk = 1
+    encoded = []
+    embedding.surface.highways.register_forward_hook(lambda *_: encoded.append(1))
+    rows = embedding.surface(vocabulary)
+    assert len(encoded) == vocabulary.num_forms and held_by_functions(rows.grad_fn) == 0
+    rows.sum().backward()
+    assert len(encoded) == 2 * vocabulary.num_forms
+
+
+def held_by_functions(node):
+    """Return how many numbers hang on a graph as attributes of its functions, which a checkpoint does not let go of."""
+    found, waiting, seen = 0, [node], set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        waiting += [following for following, _ in node.next_functions]
+        for value in getattr(node, "__dict__", {}).values():
+            parts = torch.utils._pytree.tree_leaves(value)
+            found += sum(part.numel() for part in parts if isinstance(part, torch.Tensor))
+    return found
 
 
 @pytest.fixture

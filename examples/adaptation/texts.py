@@ -1,0 +1,85 @@
+"""The texts of the experiments in run.py: training, validation and test text of every domain, from folders and raw files."""
+
+import sys
+from pathlib import Path
+from typing import Dict, List
+
+from fairseq_groc.cli.programs import run
+
+LAST_YEAR = 1985  # of the training text along time
+
+
+def domain_texts(args) -> Dict[str, Dict[str, Path]]:
+    """Return the raw texts of every domain: train, valid, test. The first is where the models are trained."""
+    work = args.workdir / "domains" / "raw"
+    limits = {"train": 0, "valid": args.valid_tokens, "test": args.test_tokens}
+
+    def text(name: str, parts: Dict[str, List[str]], limits: Dict[str, int]) -> Dict[str, Path]:
+        return {split: write(work / f"{name}.{split}", head(lines, limits[split])) for split, lines in parts.items()}
+
+    found = {"in-domain": text("in-domain", splits_in(args.texts), {**limits, "train": args.train_tokens})}
+    for pair in args.domain:
+        name, path = pair.split("=", 1)
+        if Path(path, "train.txt").exists():
+            parts = splits_in(Path(path))
+        else:
+            lines = tokenized(Path(path), work / f"{name}.all")
+            parts = {"train": lines[: len(lines) // 2], "valid": lines[len(lines) // 2 : len(lines) * 3 // 4]}
+            parts["test"] = lines[len(lines) * 3 // 4 :]
+        found[name] = text(name, parts, limits)
+    return found
+
+
+def splits_in(folder: Path) -> Dict[str, List[str]]:
+    return {split: (folder / f"{split}.txt").read_text().splitlines() for split in ("train", "valid", "test")}
+
+
+def temporal_texts(args) -> Dict[str, Dict[str, Path]]:
+    """Return the texts of the years up to 1985, the last two of which validate, and of those after."""
+    work = args.workdir / "temporal" / "raw"
+    files = sorted(path for path in args.temporal.iterdir() if path.name[:4].isdigit())
+    years = {path: int(path.name[:4]) for path in files}
+
+    def text(name, chosen):
+        return tokenized([path for path in files if chosen(years[path])], work / f"{name}.all")
+
+    before, held = text("before", lambda y: y < LAST_YEAR - 1), text("held", lambda y: LAST_YEAR - 1 <= y <= LAST_YEAR)
+    after = text("after", lambda y: y > LAST_YEAR)
+    half = len(held) // 2
+    first = {"train": before, "valid": held[:half], "test": held[half:]}
+    third = len(after) // 3
+    later = {"train": after[:third], "valid": after[third : third * 4 // 3], "test": after[third * 4 // 3 :]}
+    domains = {f"up to {LAST_YEAR}": first, f"from {LAST_YEAR + 1}": later}
+    return {
+        name: {split: write(work / f"{i}.{split}", lines) for split, lines in parts.items()}
+        for i, (name, parts) in enumerate(domains.items())
+    }
+
+
+def tokenized(source, target: Path) -> List[str]:
+    """Return the lines of raw files, tokenised and lower-cased; empty ones are left out."""
+    if not target.exists():
+        files = source if isinstance(source, list) else sorted(source.iterdir()) if source.is_dir() else [source]
+        raw = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
+        write(target.with_suffix(".raw"), [line for line in raw.splitlines() if line.strip()])
+        command = [sys.executable, "-m", "fairseq_groc", "prepare", "text"]
+        run(*command, f"{target}={target.with_suffix('.raw')}", "--tokenize", "en", "--lower")
+    return target.read_text().splitlines()
+
+
+def head(lines: List[str], tokens: int) -> List[str]:
+    """Return the first lines with so many tokens; 0: all."""
+    kept, count = [], 0
+    for line in lines:
+        if tokens and count >= tokens:
+            break
+        kept.append(line)
+        count += len(line.split()) + 1
+    return kept
+
+
+def write(path: Path, lines: List[str]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        path.write_text("\n".join(lines) + "\n")
+    return path
