@@ -32,7 +32,7 @@ from fairseq_groc.modules.compositional import DEFAULT_CHUNK, SurfaceEncoder
 from fairseq_groc.modules.heads import HEADS
 from fairseq_groc.modules.lstm import LSTMEncoder
 from fairseq_groc.modules.softmax_layer import WordMatrices
-from fairseq_groc.modules.updates import SampledUpdates
+from fairseq_groc.modules.updates import REFRESH_INTERVAL, SampledUpdates
 from fairseq_groc.options import HeadConfig, head_settings
 
 FILTERS = [32, 32, 64, 128, 256, 512]
@@ -58,7 +58,7 @@ class Model(nn.Module):
         if kind == "sparse":
             self.words.full_probability = float(value)
         if kind == "sampled":
-            self.words.sampled = SampledUpdates(float(value), 100, 1)
+            self.words.sampled = SampledUpdates(float(value), REFRESH_INTERVAL, 1)
         for parameter in self.encoder.parameters():
             parameter.data.uniform_(-0.05, 0.05)
 
@@ -127,19 +127,20 @@ def training(run: str, size: int, args) -> dict:
 
 def step_by_step(args) -> str:
     """Time the runs of each size in one process, a step of each at a time, and return a table."""
-    lines, saved = [f"{args.shape} shape, {machine()}; ms of a step: median, min, max; runs take turns at every step"], {}
+    title = f"{args.shape} shape, {machine()}; ms of a step, runs take turns at every step: median, mean, min, max;"
+    lines, saved = [f"{title} median and mean in times of {args.runs[0]}'s"], {}
     for size in args.sizes:
         own = {run: Training(run, size, args) for run in args.runs}
         seconds = {run: [] for run in own}
         for number in range(args.rounds * args.steps + 2):
             for run in own:
                 seconds[run].append(seconds_of(own[run].step, number))
-        ms = saved[size] = {run: [1000 * s for s in seconds[run][2:]] for run in own}
+        found = saved[size] = {run: {**spread(seconds[run][2:]), "seconds": seconds[run][2:]} for run in own}
         for run in own:
-            middle = statistics.median(ms[run])
-            numbers = "".join(f"{value:>8,.0f}" for value in (middle, min(ms[run]), max(ms[run])))
-            lines.append(f"{size:>8,} {run:<17}{numbers}{middle / statistics.median(ms[args.runs[0]]):>8.2f} x {args.runs[0]}")
-    (args.out / f"step-by-step-{args.shape}.json").write_text(json.dumps({"machine": machine(), "ms": saved}, indent=1) + "\n")
+            numbers = "".join(f"{found[run][key]:>8,.0f}" for key in ("ms", "mean", "min", "max"))
+            relative = "".join(f"{found[run][key] / found[args.runs[0]][key]:>8.2f}" for key in ("ms", "mean"))
+            lines.append(f"{size:>8,} {run:<17}{numbers}{relative}")
+    (args.out / f"step-by-step-{args.shape}.json").write_text(json.dumps({"machine": machine(), "runs": saved}, indent=1) + "\n")
     return "\n".join(lines)
 
 

@@ -11,6 +11,7 @@ from omegaconf import II
 from fairseq_groc.errors import OptionError
 from fairseq_groc.modules.adapters import OPTIONS, Option
 from fairseq_groc.modules.compositional import DEFAULT_CHUNK
+from fairseq_groc.modules.updates import REFRESH_INTERVAL
 from fairseq_groc.options import HeadConfig, flag
 
 TASK = "wordnet_lexicon"
@@ -69,7 +70,9 @@ class WordnetLexiconConfig(HeadConfig, AdapterConfig, RobustConfig):  # type: ig
     sampled_update_fraction: float = field(
         default=1.0, metadata={"help": "sampled updates: encode the batch's words and this fraction of the others a step"}
     )
-    refresh_interval: int = field(default=100, metadata={"help": "sampled updates: encode all words once in so many steps"})
+    refresh_interval: int = field(
+        default=REFRESH_INTERVAL, metadata={"help": "sampled updates: encode all words once in so many steps"}
+    )
     draw_new_rows: bool = field(
         default=False,
         metadata={"help": "words without a row: draw one with the mean and covariance of the others, in place of zeros"},
