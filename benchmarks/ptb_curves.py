@@ -17,6 +17,7 @@ import statistics
 from pathlib import Path
 from typing import List, Tuple
 
+import numpy as np
 from common import fairseq_train, keep_memory
 
 from fairseq_groc.cli.programs import PLUGIN
@@ -112,8 +113,9 @@ def main() -> None:
 
 
 def at_seconds(curve, seconds: float) -> float:
-    """Return the last perplexity measured within so many seconds of training."""
-    return [ppl for _, s, ppl in curve if s <= seconds or (s, ppl) == curve[0][1:]][-1]
+    """Return the perplexity after so many seconds of training: between two validations on a line through their logarithms."""
+    _, times, perplexities = zip(*curve)
+    return float(np.exp(np.interp(seconds, times, np.log(perplexities))))
 
 
 def draw(runs, title: str, path: Path) -> None:
