@@ -7,7 +7,8 @@ groc-sampled-RHO (sampled updates) and groc-sparse-P (the paper's sparse updates
 products in bfloat16. Each with several learning rates, constant after 100 updates of warm-up or (--decay) falling linearly to
 zero over --updates, and several seeds. Seconds are updates times the median update's, so that a
 disturbance in one run does not count. A run goes on past --updates until it has trained for --seconds, so that all can
-be compared at equal updates and at equal seconds. Runs that are done are not repeated: give the same DIR to go on.
+be compared at equal updates and at equal seconds. Runs that are done are not repeated: give the same DIR to go on, and
+another one after a change of the code.
 """
 
 import argparse

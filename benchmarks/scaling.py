@@ -8,7 +8,7 @@ Time is that of a training step (forward, backward, clipping, Adam) at the paper
 same V in the same run; every run is a process of its own, so its peak memory is its own. --step-by-step times all runs in one
 process, where a disturbance meets all alike. The text is random: only speed is measured. Needs WordNet once, for the words; with
 DIR carried along it needs nothing. Runs that are done on the same machine are not repeated (after a change of the code give
-another DIR); a sparse run's mean needs enough steps to meet full ones.
+another DIR); the mean of a sparse or sampled run needs enough steps, 20 or more, to meet full ones or a complete refresh.
 """
 
 import argparse

@@ -11,7 +11,9 @@ pictures beside them.
 
 import argparse
 import json
+import math
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -147,18 +149,18 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
             logs.append(again.parent / "train.log")
             rows.setdefault(f"{model}, finetuned", {})[domain] = score(work / "scores", tuned, again, model, "none", [1])
         picture = work / f"finetuning-{slug(domain)}.png"
-        if not picture.exists():
+        if not picture.with_suffix(".json").exists():  # written after the picture
             in_process("curves", *logs, "--names", f"valid={domain}", f"valid1={first}", "--out", picture)
     results = {"title": TITLES[name], "scale": args.scale, "machine": machine(), "command": command_of(args)}
     results |= {"trained_on": first, "domains": list(texts), "rows": rows}
     results["finetuning"] = {domain: curves_of(work, domain) for domain in others}
     out = args.workdir / f"table-5-{name}-{args.scale}.json"
-    draw(results, out.with_suffix(".png"))
     if "local" in args.caches:  # Figure 6 is tied's, on the first other domain
         grid = work / "scores" / f"tied-{slug(others[0])}-local-grid.json"
         results["grid"] = {"domain": others[0], "tried": json.loads(grid.read_text())["grid"]}
         shutil.copy(grid.with_suffix(".png"), out.with_name(f"{out.stem}-grid.png"))
     write_json(out, results)
+    draw(results, out.with_suffix(".png"))
     return table(rows, list(texts))
 
 
@@ -166,11 +168,12 @@ def command_of(args) -> str:
     """Return the command with the names of files and folders in place of where they are."""
     domains = [pair.split("=", 1) for pair in args.domain]
     options = ["--texts TEXTS"] if domains else []
-    options += [f"--domain {name}={Path(path).name}" for name, path in domains]
-    options += [f"--temporal {args.temporal.name}"] if args.temporal else []
+    options += ["--domain " + shlex.quote(f"{name}={Path(path).name}") for name, path in domains]
+    options += ["--temporal " + shlex.quote(args.temporal.name)] if args.temporal else []
     options += [f"--scale {args.scale} --train-tokens {args.train_tokens}"]
     options += [f"--updates {args.updates} --finetune-updates {args.finetune_updates}"] if args.scale == "cpu" else []
     options += [f"--valid-tokens {args.valid_tokens} --test-tokens {args.test_tokens}"]
+    options += ["--caches " + " ".join(args.caches)] if tuple(args.caches) != CACHES else []
     options += ["--in-bf16"] if args.in_bf16 else []
     return " ".join(["python examples/adaptation/run.py", *options, "--workdir DIR"])
 
@@ -190,7 +193,8 @@ def draw(results: Dict[str, Any], path: Path) -> None:
         for curve in curves:
             model = curve["run"].rpartition("-")[2]
             style = {"color": "C0" if model == "tied" else "C1", "linestyle": lines.get(curve["subset"], "-")}
-            axes.plot(*zip(*curve["points"]), marker="o", markersize=3, label=f"{model}, {curve['subset']}", **style)
+            points = [(updates, float(ppl)) for updates, ppl in curve["points"] if math.isfinite(float(ppl))]
+            axes.plot(*zip(*points), marker="o", markersize=3, label=f"{model}, {curve['subset']}", **style)
         axes.set(title=f"finetuned on {domain}", xlabel="updates", yscale="log")
         axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.yaxis.set_minor_formatter("{x:,.0f}")

@@ -88,7 +88,7 @@ def analysis(results: Dict[str, Any], picture: str) -> str:
 def adaptation(results: Dict[str, Any], picture: str) -> str:
     """Return the title, the command, the tables and the pictures of models on other domains."""
     domains, rows = results["domains"], results["rows"]
-    command = " \\\n      ".join(textwrap.wrap(results["command"], 116))
+    command = " \\\n      ".join(textwrap.wrap(results["command"], 116, break_on_hyphens=False, break_long_words=False))
     lines = [f"## {results['title']}, scale {results['scale']}", "", f"    {command}", ""]
     figures = [[label, *(of_domain(found, domain, "all") for domain in domains)] for label, found in rows.items()]
     sizes = [next(found[domain] for found in rows.values() if domain in found) for domain in domains]
@@ -113,8 +113,9 @@ def adaptation(results: Dict[str, Any], picture: str) -> str:
 
 
 def of_domain(found: Dict[str, Any], domain: str, part: str) -> str:
-    """Return a perplexity as it is printed; nothing where it was not measured."""
-    return f"{float(found[domain][part]['perplexity']):,.1f}" if domain in found else ""
+    """Return a perplexity as it is printed; nothing where it was not measured, or there are no such tokens."""
+    perplexity = found[domain][part]["perplexity"] if domain in found else None
+    return "" if perplexity is None else f"{float(perplexity):,.1f}"
 
 
 def bins(found: Dict[str, Any]) -> List[str]:
@@ -136,7 +137,7 @@ def coverage(found: Dict[str, Any]) -> List[str]:
 def grid(found: Dict[str, Any]) -> List[str]:
     """Return perplexities, a row a weight and a column a theta."""
     thetas = sorted({row["cache_theta"] for row in found["grid"]})
-    perplexity = {(row["local_weight"], row["cache_theta"]): row["perplexity"] for row in found["grid"]}
+    perplexity = {(row["local_weight"], row["cache_theta"]): float(row["perplexity"]) for row in found["grid"]}
     weights = sorted({weight for weight, _ in perplexity})
     columns = ["weight", *(f"theta {theta:g}" for theta in thetas)]
     return table(columns, [[f"{weight:g}", *(f"{perplexity[weight, theta]:.1f}" for theta in thetas)] for weight in weights])

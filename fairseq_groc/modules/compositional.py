@@ -52,8 +52,8 @@ class Highway(nn.Module):
 class SurfaceEncoder(nn.Module):
     """Encode spellings: convolutions over characters, maximum over positions, highway, projection.
 
-    Every distinct n-gram meets the filters once, however many words contain it; the maximum is then taken over
-    each form's bag of n-grams. That is the convolution with stride 1 and the maximum over time, reordered.
+    Every distinct n-gram of a whole vocabulary meets the filters once, however many words contain it; the maximum is then
+    taken over each form's bag of n-grams. That is the convolution with stride 1 and the maximum over time, reordered.
 
     Args:
         dim: size d of the encodings

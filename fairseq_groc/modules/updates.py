@@ -52,12 +52,12 @@ class SampledUpdates:
     Approximate: the features of a form that was not drawn are those of an earlier step, moved as the forms that were drawn have
     moved since. Within a cycle turns are not independent: a form that has just had its turn does not have the next.
 
-    A form is drawn with a chance of rho on average: a quarter of that in turn, once in every 4/rho updates, so that no features
-    are older; the rest in proportion to the norms of the gradients that it had lately, which makes the sum over the draws less
-    noisy than equal chances. Of the relations of each of the batch's words, and of its gloss, ``PARTS`` forms are drawn besides,
-    on average: a form's gradient is the larger the fewer they are, and the more of them it is in. Every ``interval`` updates all
-    features are computed. What is kept and learned between is not saved, and each worker has its own: a resumed run begins with
-    fresh features and equal chances.
+    A form is drawn with a chance of rho on average: a quarter of that in turn, evenly within ``interval`` updates, so that
+    every form has a chance; the rest in proportion to the norms of the gradients that it had lately, which makes the sum over
+    the draws less noisy than equal chances. Of the relations of each of the batch's words, and of its gloss, ``PARTS`` forms
+    are drawn besides, on average: a form's gradient is the larger the fewer they are, and the more of them it is in. Every
+    ``interval`` updates all features are computed. What is kept and learned between is not saved, and each worker has its own:
+    a resumed run begins with fresh features and equal chances.
 
     Args:
         fraction: rho, in (0, 1)
@@ -96,11 +96,11 @@ class SampledUpdates:
     def watch(self, gradients: Tensor) -> None:
         """Learn how large the gradient of each form is, (F, d)."""
         norms = gradients.float().norm(dim=1)  # in half precision sums of squares overflow
-        finite = norms.isfinite()  # a step that AMP gives up teaches nothing
+        known = norms.nan_to_num(0, 0, 0)
         if self._gradients is None or len(self._gradients) != len(norms):
-            self._gradients = norms.where(finite, norms.new_zeros(()))
-        else:
-            self._gradients.lerp_(norms.where(finite, self._gradients), 1 - MEMORY)
+            self._gradients = known
+        else:  # a step that AMP gives up teaches nothing
+            self._gradients.lerp_(known, (1 - MEMORY) * norms.isfinite().all())
 
     def embed(self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, step: Step) -> Tensor:
         """Return the embeddings of all words, (V, d), with gradient to what is computed now."""

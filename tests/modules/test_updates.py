@@ -9,7 +9,7 @@ from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEn
 from fairseq_groc.modules.heads import CompositionalOutput
 from fairseq_groc.modules.heads.mappings import OutputNetwork
 from fairseq_groc.modules.softmax_layer import WordMatrices
-from fairseq_groc.modules.updates import PARTS, SampledUpdates, Step, chance_as_parts, is_frozen
+from fairseq_groc.modules.updates import PARTS, REFRESH_INTERVAL, SampledUpdates, Step, chance_as_parts, is_frozen
 
 pytestmark = pytest.mark.usefixtures("encoder_path")
 WORDS = ["cat", "dog", "lion", "swim"]
@@ -133,6 +133,9 @@ def test_draws_are_systematic():
     assert torch.equal(again.draw(50, 7), draws[7]) and not torch.equal(again.draw(50, 1007), draws[7])
     places = torch.stack([SampledUpdates(0.3, 1, seed=i).draw(50, i) for i in range(4000)]).double().mean(0)
     assert (places - 0.075).abs().max() < 0.025  # over all places in the cycle: five standard deviations
+    short = SampledUpdates(0.1, REFRESH_INTERVAL, seed=1)  # shorter than a cycle: other forms have a turn in each
+    often = torch.stack([short.draw(50, number) for number in range(200 * REFRESH_INTERVAL)]).double().mean(0)
+    assert (often - 0.025).abs().max() < 0.009  # five standard deviations of half a turn in 20 updates
 
 
 def test_features_are_stale_until_they_are_drawn_or_refreshed(embedding, vocabulary):
