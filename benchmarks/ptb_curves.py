@@ -128,7 +128,8 @@ def draw(runs, title: str, path: Path) -> None:
             points = [(point[column], point[2]) for point in run["curve"]]
             axis.plot(*zip(*points), marker="o", markersize=4, label=f"{run['run']}, lr {run['lr']:g}, seed {run['seed']}")
         axis.set(xlabel=label, yscale="log")
-        axis.yaxis.set_minor_formatter("{x:,.0f}")
+        lowest, highest = axis.get_ylim()
+        axis.yaxis.set_minor_formatter("{x:,.0f}" if highest < 10 * lowest else "")  # or they would overlap
         axis.yaxis.set_major_formatter("{x:,.0f}")
     panels[0].set(ylabel="validation perplexity")
     panels[0].legend(fontsize=7, framealpha=0.5)
