@@ -11,7 +11,6 @@ pictures beside them.
 
 import argparse
 import json
-import math
 import os
 import shlex
 import shutil
@@ -22,8 +21,7 @@ from typing import Any, Dict, List, NamedTuple
 from texts import domain_texts, temporal_texts
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, in_process, run
-from fairseq_groc.cli.results import machine, pyplot, write_json
-from fairseq_groc.data.training_log import TRAINING as SUBSET_OF_TRAINING
+from fairseq_groc.cli.results import machine, write_json
 
 TRAINING = (
     "--batch-size 20 --tokens-per-sample 35 --batch-size-valid 20 --optimizer adam --no-epoch-checkpoints --num-workers 0 "
@@ -151,16 +149,19 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
         picture = work / f"finetuning-{slug(domain)}.png"
         if not picture.with_suffix(".json").exists():  # written after the picture
             in_process("curves", *logs, "--names", f"valid={domain}", f"valid1={first}", "--out", picture)
-    results = {"title": TITLES[name], "scale": args.scale, "machine": machine(), "command": command_of(args)}
+    results = {"adaptation": name, "title": TITLES[name], "scale": args.scale, "machine": machine(), "command": command_of(args)}
     results |= {"trained_on": first, "domains": list(texts), "rows": rows}
     results["finetuning"] = {domain: curves_of(work, domain) for domain in others}
     out = args.workdir / f"table-5-{name}-{args.scale}.json"
+    pictures = {f"finetuning on {domain}": work / f"finetuning-{slug(domain)}.png" for domain in others}
     if "local" in args.caches:  # Figure 6 is tied's, on the first other domain
         grid = work / "scores" / f"tied-{slug(others[0])}-local-grid.json"
-        results["grid"] = {"domain": others[0], "tried": json.loads(grid.read_text())["grid"]}
-        shutil.copy(grid.with_suffix(".png"), out.with_name(f"{out.stem}-grid.png"))
+        results["grid"] = {"domain": others[0], "grid": json.loads(grid.read_text())["grid"]}
+        pictures[f"the local cache's grid, tied, {others[0]}"] = grid.with_suffix(".png")
+    results["pictures"] = {caption: f"{out.stem}-{path.name}" for caption, path in pictures.items()}
+    for caption, copy in results["pictures"].items():
+        shutil.copy(pictures[caption], out.with_name(copy))
     write_json(out, results)
-    draw(results, out.with_suffix(".png"))
     return table(rows, list(texts))
 
 
@@ -182,28 +183,6 @@ def curves_of(work: Path, domain: str) -> List[Dict[str, Any]]:
     """Return the curves of finetuning, of each model and text."""
     curves = json.loads((work / f"finetuning-{slug(domain)}.json").read_text())["curves"]
     return [{key: curve[key] for key in ("run", "subset", "points")} for curve in curves]
-
-
-def draw(results: Dict[str, Any], path: Path) -> None:
-    """Save the curves of finetuning, a panel a domain: of its texts, and of the validation text of where the model comes from."""
-    plot = pyplot()
-    lines = {results["trained_on"]: ":", SUBSET_OF_TRAINING: "--"}
-    figure, panels = plot.subplots(1, len(results["finetuning"]), figsize=(4.2 * len(results["finetuning"]), 4), squeeze=False)
-    for axes, (domain, curves) in zip(panels[0], results["finetuning"].items()):
-        for curve in curves:
-            model = curve["run"].rpartition("-")[2]
-            style = {"color": "C0" if model == "tied" else "C1", "linestyle": lines.get(curve["subset"], "-")}
-            points = [(updates, float(ppl)) for updates, ppl in curve["points"] if math.isfinite(float(ppl))]
-            axes.plot(*zip(*points), marker="o", markersize=3, label=f"{model}, {curve['subset']}", **style)
-        axes.set(title=f"finetuned on {domain}", xlabel="updates", yscale="log")
-        axes.yaxis.set_major_formatter("{x:,.0f}")
-        axes.yaxis.set_minor_formatter("{x:,.0f}")
-        axes.tick_params(which="both", labelsize=7)
-        axes.legend(fontsize=7)
-    panels[0][0].set(ylabel="perplexity")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plot.close(figure)
 
 
 def slug(domain: str) -> str:

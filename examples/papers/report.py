@@ -8,12 +8,13 @@ under the table of NAME.json.
 
 import argparse
 import json
+import math
 import os
 import statistics
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from experiments import ANALYSES, EXPERIMENTS, TABLE_5
 
@@ -52,8 +53,7 @@ def page(folder: Path, place: Path) -> str:
     for path in found:
         results = json.loads(path.read_text())
         picture = os.path.relpath(path.with_suffix(".png"), place)
-        kind = experiment if "experiment" in results else analysis if "analysis" in results else adaptation
-        parts.append(kind(results, picture))
+        parts.append(next(write for kind, write in KINDS.items() if kind in results)(results, picture))
         if path.with_suffix(".md").exists():
             parts.append(path.with_suffix(".md").read_text().rstrip())
     return "\n\n".join(parts) + "\n"
@@ -101,14 +101,16 @@ def adaptation(results: Dict[str, Any], picture: str) -> str:
     untouched = {label: found for label, found in rows.items() if results["trained_on"] in found}  # not finetuned
     others = [[label, *(of_domain(found, domain, "new") for domain in domains[1:])] for label, found in untouched.items()]
     lines += ["", "Of the words alone that the models' training text lacks:", "", *table(["", *domains[1:]], others)]
-    lines += ["", f"{results['machine']}. Paper: {TABLE_5}", "", f"![finetuning, updates against perplexity]({picture})"]
     if "grid" in results:
-        tried: Dict[Any, Dict[str, Any]] = {}
-        for row in results["grid"]["tried"]:  # the best uniform weight of each cell
-            cell = (row["local_weight"], row["cache_theta"])
-            tried[cell] = min(row, tried.get(cell, row), key=lambda found: float(found["perplexity"]))
-        lines += ["", f"The local cache's grid, tied, validation text of {results['grid']['domain']}:", ""]
-        lines += [*grid({"grid": list(tried.values())}), "", f"![the same]({picture.removesuffix('.png')}-grid.png)"]
+        lines += [
+            "",
+            f"The local cache's grid, tied, validation text of {results['grid']['domain']}:",
+            "",
+            *grid(results["grid"]),
+        ]
+    lines += ["", f"{results['machine']}. Paper: {TABLE_5}"]
+    for caption, name in results["pictures"].items():
+        lines += ["", f"![{caption}]({Path(picture).with_name(name)})"]
     return "\n".join(lines)
 
 
@@ -135,9 +137,12 @@ def coverage(found: Dict[str, Any]) -> List[str]:
 
 
 def grid(found: Dict[str, Any]) -> List[str]:
-    """Return perplexities, a row a weight and a column a theta."""
+    """Return perplexities, a row a weight and a column a theta; the best where other settings were tried besides."""
     thetas = sorted({row["cache_theta"] for row in found["grid"]})
-    perplexity = {(row["local_weight"], row["cache_theta"]): float(row["perplexity"]) for row in found["grid"]}
+    perplexity: Dict[Tuple[float, float], float] = {}
+    for row in found["grid"]:
+        cell = row["local_weight"], row["cache_theta"]
+        perplexity[cell] = min(float(row["perplexity"]), perplexity.get(cell, math.inf))
     weights = sorted({weight for weight, _ in perplexity})
     columns = ["weight", *(f"theta {theta:g}" for theta in thetas)]
     return table(columns, [[f"{weight:g}", *(f"{perplexity[weight, theta]:.1f}" for theta in thetas)] for weight in weights])
@@ -155,6 +160,7 @@ def speed(found: Dict[str, Any]) -> List[str]:
     return [*table(columns, rows), "", about]
 
 
+KINDS = {"experiment": experiment, "analysis": analysis, "adaptation": adaptation}
 FOUND = {"figure-3": bins, "drill-figure-3": bins, "coverage": coverage, "figure-7": grid, "table-10": speed}
 
 

@@ -10,6 +10,7 @@ from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import OptionError
 from fairseq_groc.modules.updates import is_frozen
 from fairseq_groc.tasks.building import configure
+from fairseq_groc.tasks.config import WordnetLexiconConfig
 from fairseq_groc.tasks.wordnet_lexicon import WordnetLexiconTask
 
 WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra"]
@@ -110,10 +111,8 @@ def test_a_frozen_step_moves_the_rest_alone(model_of, as_lines):
 
 
 OPTIONS = dict(
-    draw_new_rows=False,
     encoding_chunk=9,
     encode_in_bf16=True,
-    export_embeddings=None,
     full_update_prob=0.3,
     sampled_update_fraction=0.2,
     refresh_interval=5,
@@ -125,17 +124,17 @@ OPTIONS = dict(
 
 def test_options_reach_the_word_embeddings(model_of):
     words = model_of(WORDS).decoder.words
-    configure(words, Namespace(**OPTIONS), training=True)
+    configure(words, WordnetLexiconConfig(**OPTIONS), training=True)
     assert (words.full_probability, words.seed) == (0.3, 7)
     assert (words.sampled.fraction, words.sampled.interval, words.sampled.seed) == (0.2, 5, 7)
     assert (words.embedding.surface.chunk, words.embedding.surface.training_precision) == (9, torch.bfloat16)
     assert words.vocabulary_dropout.p == 0.4 and words.lexicon_dropout.p == 0.1
     plain = model_of(WORDS).decoder.words
-    configure(plain, Namespace(**{**OPTIONS, "sampled_update_fraction": 1.0, "encode_in_bf16": False}), training=True)
+    configure(plain, WordnetLexiconConfig(), training=True)
     assert plain.sampled is None and plain.embedding.surface.training_precision is None
 
 
 def test_embeddings_are_not_for_a_folder_that_is_not_there(model_of, tmp_path):
-    options = Namespace(**{**OPTIONS, "export_embeddings": str(tmp_path / "none" / "file.pt")})
+    options = WordnetLexiconConfig(export_embeddings=str(tmp_path / "none" / "file.pt"))
     with pytest.raises(OptionError, match="--export-embeddings .*: there is no folder"):
         configure(model_of(WORDS).decoder.words, options, training=False)
