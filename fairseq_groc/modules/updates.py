@@ -19,7 +19,7 @@ from fairseq_groc.modules.vocabulary import Vocabulary, pick
 IN_TURN = 0.25  # of rho; the rest is drawn by gradients
 PARTS = 3.0  # so many forms of the relations of each of the batch's words, and of its gloss, are drawn on average, besides rho
 MEMORY = 0.9  # of the norms of gradients, a step
-REFRESH_INTERVAL = 20  # updates; a complete pass without gradient costs a third of a full update
+REFRESH_INTERVAL = 20  # updates; a complete pass without gradient has a third of the products of a full update
 
 
 class Step(NamedTuple):

@@ -39,22 +39,26 @@ class WithMomentum(Backward):
         self.adam.step()
 
 
+def reading(model, lines, vary_bptt):
+    """Return a task that trains the model, blocks of 5 tokens of two streams, and the criterion."""
+    dictionary = model.decoder.dictionary
+    task = WordnetLexiconTask(Namespace(vary_bptt=vary_bptt, tokens_per_sample=5), dictionary)
+    task._decoders.append(model.decoder)
+    dataset = StreamDataset(lines, "train", dictionary, independent_lines=False, carries_state=True)
+    return task, [dataset[plan] for plan in dataset.plan(1, 2, 1, 5)], CrossEntropyCriterion(task, False)
+
+
 @pytest.fixture
 def trained(model_of, as_lines):
     """A task, its model, and a function that takes a step on blocks of a text."""
     model = model_of(WORDS, "tied")
-    dictionary = model.decoder.dictionary
-    task = WordnetLexiconTask(Namespace(vary_bptt=True, tokens_per_sample=5), dictionary)
-    task._decoders.append(model.decoder)
     generator = torch.Generator().manual_seed(1)
     lines = as_lines(*(torch.randint(4, 10, (11,), generator=generator).tolist() + [2] for _ in range(6)))
-    dataset = StreamDataset(lines, "train", dictionary, independent_lines=False, carries_state=True)
-    plans = dataset.plan(1, 2, 1, 5)
-    criterion = CrossEntropyCriterion(task, False)
+    task, text, criterion = reading(model, lines, vary_bptt=True)
 
     def update(number, *blocks, dummy=False):
         model.zero_grad(set_to_none=True)
-        return [task.train_step(dataset[plans[b]], model, criterion, Backward(), number, dummy)[0].item() for b in blocks]
+        return [task.train_step(text[b], model, criterion, Backward(), number, dummy)[0].item() for b in blocks]
 
     return task, model, update
 
@@ -90,17 +94,13 @@ def test_a_frozen_step_moves_the_rest_alone(model_of, as_lines):
     model = model_of(WORDS).train()
     words = model.decoder.words
     words.full_probability, words.seed = 0.5, 1
-    task = WordnetLexiconTask(Namespace(vary_bptt=False, tokens_per_sample=5), model.decoder.dictionary)
-    task._decoders.append(model.decoder)
-    lines = as_lines([4, 5, 6, 7, 8] * 6 + [2])
-    dataset = StreamDataset(lines, "train", model.decoder.dictionary, independent_lines=False, carries_state=True)
-    plans = dataset.plan(1, 2, 1, 5)
-    optimizer, criterion = WithMomentum(model.parameters()), CrossEntropyCriterion(task, False)
+    task, text, criterion = reading(model, as_lines([4, 5, 6, 7, 8] * 6 + [2]), vary_bptt=False)
+    optimizer = WithMomentum(model.parameters())
     kinds = []
     for number in range(8):
         before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
         model.zero_grad()
-        task.train_step(dataset[plans[number % 2]], model, criterion, optimizer, number)
+        task.train_step(text[number % 2], model, criterion, optimizer, number)
         task.optimizer_step(optimizer, model, number)
         moved = {name for name, parameter in model.named_parameters() if not torch.equal(parameter, before[name])}
         of_words = {name for name in moved if ".words." in name}
