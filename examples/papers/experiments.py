@@ -161,7 +161,7 @@ SCALES: Dict[str, Scale] = {
     # little text, read often enough for models to stop improving on it, as the paper's do
     "quarter": _CPU._replace(
         sizes={**_CPU.sizes, "char_filters": PRESETS["groc_lstm_lm_small"].options["char_filters"]},
-        grid=[{"lr": rate, "output_dropout": dropout} for dropout in (0.0, 0.2) for rate in (0.003, 0.002, 0.001)],
+        grid=[{"lr": rate, "output_dropout": dropout} for dropout in (0.0, 0.2) for rate in (0.003, 0.002, 0.006)],
         updates=1_992,  # six epochs of it
         share=0.25,
     ),

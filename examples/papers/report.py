@@ -68,11 +68,17 @@ def experiment(results: Dict[str, Any], picture: str) -> str:
     command += " --in-bf16" if any(of_row["in_bf16"] for of_row in made) else ""
     lines = [f"## {results['title']}: {TITLES[results['dataset']]}, scale {results['scale']}", "", f"    {command}", ""]
     lines += table(COLUMNS, [cells(label, row) for label, row in results["rows"].items()])
-    tried = "Settings that were tried: " + "; ".join(f"{label}: {len(row['tried'])}" for label, row in results["rows"].items())
-    tried += f", of {'; '.join(setting(values) for values in results['grid'])}, in this order"
     machines = list(dict.fromkeys([of_row["machine"] for of_row in made] or [results["machine"]]))
-    lines += ["", f"{tried}; the best on validation text is in the table. {'; '.join(machines)}."]
+    lines += ["", f"The best on validation text of the settings tried: {tried(results['rows'])}. {'; '.join(machines)}."]
     return "\n".join([*lines, "", f"![validation perplexity against updates]({picture})"])
+
+
+def tried(rows: Dict[str, Any]) -> str:
+    """Return the settings that rows were chosen from, those rows together that had the same."""
+    labels: Dict[Tuple[str, ...], List[str]] = {}
+    for label, row in rows.items():
+        labels.setdefault(tuple(setting(found["setting"]) for found in row["tried"]), []).append(label)
+    return "; ".join(f"{' / '.join(of)}: {' or '.join(settings)}" for settings, of in labels.items())
 
 
 def analysis(results: Dict[str, Any], picture: str) -> str:

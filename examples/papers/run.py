@@ -9,6 +9,7 @@ WORKDIR/EXPERIMENT-DATASET-SCALE.json has what tables are made from (examples/pa
 import argparse
 import json
 import os
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -53,22 +54,31 @@ def main() -> None:
     scale = scale._replace(updates=args.updates or scale.updates, grid=experiment.settings(scale.grid)[: args.settings])
     os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
     results = args.workdir / f"{args.experiment}-{args.dataset}-{args.scale}.json"
-    rows: Dict[str, Any] = json.loads(results.read_text())["rows"] if results.exists() else {}
+    rows_in(results, scale)
     about = {
         "experiment": args.experiment,
         "title": experiment.title,
         "dataset": args.dataset,
         "scale": args.scale,
         "machine": machine(),
-        "grid": experiment.settings(SCALES[args.scale].grid),
     }
     for row in experiment.rows:
         if args.rows is None or row.label in args.rows:
-            rows[row.label] = figures_of(args, row, scale)
+            made = figures_of(args, row, scale)
+            rows = {**rows_in(results, scale), row.label: made}  # read again: others may have been made beside this
             rows = {label: rows[label] for label in labels if label in rows}
             write_json(results, {**about, "rows": rows})
             draw(rows, results.with_suffix(".png"))
             print(line(row.label, rows[row.label]), flush=True)
+
+
+def rows_in(results: Path, scale: Scale) -> Dict[str, Any]:
+    """Return the rows that are done; refuse to put rows of another length beside them."""
+    rows: Dict[str, Any] = json.loads(results.read_text())["rows"] if results.exists() else {}
+    for label, row in rows.items():
+        if "made" in row and row["made"]["updates"] != scale.updates:
+            sys.exit(f"{results}: {label} was trained for {row['made']['updates']} updates: give these, or another --workdir")
+    return rows
 
 
 def prepare(args, tables: str = "", share: float = 1.0) -> Path:

@@ -48,6 +48,8 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
     assert "fairseq-train" not in again and "evaluate" not in again
     analyses = ["python", PAPERS / "analyses.py", "figure-7", "--scale", "quarter", "--workdir", tmp_path / "work"]
     assert "figure-7-ptb-quarter.json" in commands.ok(*analyses)
+    other_length = [6 if part == "4" else part for part in command]
+    assert "tied was trained for 4 updates: give these, or another --workdir" in commands.fails(*other_length, "lookup")
     table = commands.ok("python", PAPERS / "report.py", tmp_path / "work", "--out", tmp_path / "r.md")
     size, setting = row["runs"][0]["parameters"], row["setting"]
     assert "r.md" in table
@@ -55,6 +57,7 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
     assert f"| tied | {size / 1e6:.2f} | lr {setting['lr']:g}, output dropout 0 |" in page
     assert f"| 0, {cost['peak_gib']:.1f}, {cost['disk_mib']:.0f} | 10 | 88.6 | 86.2 |" in page
     assert "(2 seeds)" in page and "| 0.034 | " in page
+    assert "settings tried: tied: lr 0.003, output dropout 0 or lr 0.002, output dropout 0. CPU" in page
     for name in ("table-2", "figure-7"):
         assert f"](work/{name}-ptb-quarter.png)" in page
         assert (tmp_path / "work" / f"{name}-ptb-quarter.png").stat().st_size > 1000
