@@ -156,5 +156,8 @@ known=(); [ -z "$vocabulary_from" ] || known=(--known "$vocabulary_from")
 "$python" -m fairseq_groc prepare tables "$made" ${lexicon[@]+"${lexicon[@]}"} ${known[@]+"${known[@]}"} --texts "${files[@]}"
 
 mkdir -p "$dest"
-for old in "$dest"/{train,valid*,test*}.{bin,idx} "$dest/lexicon-tables"; do rm -rf "$old"; done # those of another dictionary must not stay
+# those of another dictionary must not stay; binarised.json says that all is there, so it goes first and comes last
+for old in "$dest"/{binarised.json,lexicon-tables} "$dest"/{train,valid*,test*}.{bin,idx}; do rm -rf "$old"; done
+mv "$made/binarised.json" "$scratch/"
 mv -f "$made"/* "$dest"/
+mv "$scratch/binarised.json" "$dest"/

@@ -12,11 +12,12 @@ pictures beside them.
 import argparse
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from texts import domain_texts, temporal_texts
 
@@ -36,12 +37,14 @@ class Scale(NamedTuple):
         models: by name
         training: of all models
         finetuning: in place of what is in *training*
+        caches: settings that are tried, options of the command ``tune``
         valid_tokens, test_tokens: of every domain's texts; 0: all
     """
 
     models: Dict[str, str]
     training: str
     finetuning: str
+    caches: str
     valid_tokens: int = 0
     test_tokens: int = 0
 
@@ -58,6 +61,7 @@ SCALES = {
         },
         training=_DECAY,
         finetuning=f"{_DECAY} --lr 0.001",
+        caches="--weights 0.03 0.1 0.2 0.3 0.5 --thetas 0 0.3 1 3 10 --sizes 5000 --neighbors 100 1000",  # caches gain much here
         valid_tokens=15_000,
         test_tokens=30_000,
     ),
@@ -68,10 +72,13 @@ SCALES = {
         training="--lr 0.001 --clip-norm 0.1 --lr-scheduler resumable_reduce_lr_on_plateau --lr-patience 3 --lr-shrink 0.1 "
         "--patience 8 --max-epoch 100",
         finetuning="--lr 0.001 --clip-norm 0.1 --max-epoch 3",
+        # appendix C.4; it chooses one setting, of the tied model on one text, and takes it for all
+        caches="--weights 0.034 0.067 0.1 0.133 0.167 --thetas 0 0.25 0.5 0.75 1 --sizes 5000 --neighbors 1024",
     ),
 }
 UNIFORM = (0.01, 0.03, 0.1, 0.2)  # weights, for tied
 DISCOUNTS = (3, 1, 0.3, 0.1)  # of new words, for GroC; a finetuned one knows the domain's
+SCORED_SIZE = 10_000  # of the local cache; the paper tunes with 5,000 (appendix C.4)
 CACHES = ("none", "unigram", "local", "unbounded")
 TITLES = {
     "domains": "GroC, Table 5 and Figures 4 to 6: other domains",
@@ -86,7 +93,7 @@ def main() -> None:
     parser.add_argument("--temporal", type=Path)
     parser.add_argument("--workdir", type=Path, required=True)
     parser.add_argument("--scale", choices=SCALES, default="cpu")
-    parser.add_argument("--updates", type=int, default=2000, help="of GroC; tied makes half as many more (scale cpu)")
+    parser.add_argument("--updates", type=int, default=2000, help="of each model (scale cpu)")
     parser.add_argument("--finetune-updates", type=int, default=300, help="scale cpu")
     parser.add_argument("--train-tokens", type=int, default=0, help="of the training text; 0: all of it")
     parser.add_argument("--valid-tokens", type=int, help="of every domain; 0: all (scale paper), else 15,000 (cpu)")
@@ -123,19 +130,18 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
     """Train on the first domain, score all of them, finetune on the others; write the figures, return them as a table."""
     work = args.workdir / name
     first, *others = texts
-    base = binarise(work / "data" / slug(first), texts[first], ["--train", texts[first]["train"]])
+    base = binarise(work / "data" / f"{slug(first)}-training", texts[first], ["--train", texts[first]["train"]])
     scale = SCALES[args.scale]
     checkpoints = {model: train(args, base, work / model, scale.training.split(), model) for model in scale.models}
     rows: Dict[str, Dict[str, Any]] = {}
     for domain in texts:
-        data = base
-        if domain != first:  # the union vocabulary: the words of the domain after those of training
-            union = ["--vocabulary-from", base, "--new-words-from", texts[domain]["train"]]
-            data = binarise(work / "data" / slug(domain), texts[domain], union)
+        # the union vocabulary: the words of the domain after those of training, of finetuning as well, to compare with it
+        union = ["--vocabulary-from", base, "--new-words-from", texts[domain]["train"]]
+        data = binarise(work / "data" / slug(domain), texts[domain], union)
         for model, checkpoint in checkpoints.items():
-            for cache in args.caches:
-                row = f"{model} + {cache}" if cache != "none" else {"tied": "tied + uniform"}.get(model, model)
-                rows.setdefault(row, {})[domain] = score(work / "scores", data, checkpoint, model, cache)
+            for row, (cache, discounts) in ways(model, args.caches).items():
+                scored = score(work / "scores" / slug(row), data, checkpoint, model, cache, scale.caches, discounts)
+                rows.setdefault(row, {})[domain] = scored
     for domain in others:
         tuned = work / "data" / f"{slug(domain)}-finetune"
         union = ["--vocabulary", work / "data" / slug(domain) / "dict.txt", "--train", texts[domain]["train"]]
@@ -145,7 +151,9 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
             options = [*scale.finetuning.split(), "--finetune-from-model", checkpoint, "--valid-subset", "valid,valid1"]
             again = train(args, tuned, work / f"{slug(domain)}-{model}", options, model, args.finetune_updates)
             logs.append(again.parent / "train.log")
-            rows.setdefault(f"{model}, finetuned", {})[domain] = score(work / "scores", tuned, again, model, "none", [1])
+            row = f"{model}, finetuned"
+            scored = score(work / "scores" / slug(row), tuned, again, model, "none", scale.caches, [1])
+            rows.setdefault(row, {})[domain] = scored
         picture = work / f"finetuning-{slug(domain)}.png"
         if not picture.with_suffix(".json").exists():  # written after the picture
             in_process("curves", *logs, "--names", f"valid={domain}", f"valid1={first}", "--out", picture)
@@ -155,7 +163,7 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
     out = args.workdir / f"table-5-{name}-{args.scale}.json"
     pictures = {f"finetuning on {domain}": work / f"finetuning-{slug(domain)}.png" for domain in others}
     if "local" in args.caches:  # Figure 6 is tied's, on the first other domain
-        grid = work / "scores" / f"tied-{slug(others[0])}-local-grid.json"
+        grid = work / "scores" / slug("tied + local") / f"{slug(others[0])}-grid.json"
         results["grid"] = {"domain": others[0], "grid": json.loads(grid.read_text())["grid"]}
         pictures[f"the local cache's grid, tied, {others[0]}"] = grid.with_suffix(".png")
     results["pictures"] = {caption: f"{out.stem}-{path.name}" for caption, path in pictures.items()}
@@ -163,6 +171,15 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
         shutil.copy(pictures[caption], out.with_name(copy))
     write_json(out, results)
     return table(rows, list(texts))
+
+
+def ways(model: str, caches: List[str]) -> Dict[str, Tuple[str, Sequence[float]]]:
+    """Return the rows of a model as it was trained: the cache, and the discounts of new words that are tried."""
+    alone: Dict[str, Tuple[str, Sequence[float]]] = {"tied + uniform": ("none", [1])}
+    if model == "GroC":
+        alone = {"GroC": ("none", [1]), "GroC + discount": ("none", DISCOUNTS)}
+    with_cache = {f"{model} + {cache}": (cache, DISCOUNTS) for cache in caches if cache != "none"}
+    return {**(alone if "none" in caches else {}), **with_cache}
 
 
 def command_of(args) -> str:
@@ -185,8 +202,9 @@ def curves_of(work: Path, domain: str) -> List[Dict[str, Any]]:
     return [{key: curve[key] for key in ("run", "subset", "points")} for curve in curves]
 
 
-def slug(domain: str) -> str:
-    return domain.replace(" ", "-")
+def slug(name: str) -> str:
+    """Return a name of a domain or a row as that of a file."""
+    return "-".join(re.findall(r"[^\s+,/]+", name))
 
 
 def binarise(dest: Path, texts: Dict[str, Path], options: List, *more_valid: Path) -> Path:
@@ -198,7 +216,7 @@ def binarise(dest: Path, texts: Dict[str, Path], options: List, *more_valid: Pat
 
 def train(args, data: Path, save: Path, options: List[str], model: str, updates: int = 0) -> Path:
     """Train a model; a run that was interrupted goes on."""
-    updates = updates or (args.updates if model == "GroC" else args.updates * 3 // 2)
+    updates = updates or args.updates
     if not (save / "done").exists():
         precision = ["--encode-in-bf16"] * (args.in_bf16 and model == "GroC")
         chosen = [*SCALES[args.scale].models[model].split(), *options]
@@ -211,30 +229,29 @@ def train(args, data: Path, save: Path, options: List[str], model: str, updates:
     return save / "checkpoint_best.pt"
 
 
-def score(work: Path, data: Path, checkpoint: Path, model: str, cache: str, discounts=DISCOUNTS) -> Dict[str, Any]:
+def score(work: Path, data: Path, checkpoint: Path, model: str, cache: str, sizes: str, discounts) -> Dict[str, Any]:
     """Tune a cache on the validation text; return the figures of the test text with the best settings, and these."""
-    name = f"{checkpoint.parent.name}-{data.name}-{cache}"
-    report, grid = work / f"{name}.json", work / f"{name}-grid.json"
+    report, grid = work / f"{data.name}.json", work / f"{data.name}-grid.json"
     if not report.exists():
         work.mkdir(parents=True, exist_ok=True)
         common = ["--path", checkpoint, "--data", data, "--tokens-per-sample", 100]
         fixed = ["--cache", cache, "--no-store", "--out", grid]
         fixed += ["--uniform", *UNIFORM] if model == "tied" else ["--discounts", *discounts]
-        sizes = ["--weights", *"0.03 0.1 0.2 0.3 0.5".split(), "--thetas", *"0 0.3 1 3 10".split(), "--sizes", "5000"]
-        in_process("tune", *common, *fixed, *sizes, "--neighbors", 100, 1000)
-        flags = [part for key, value in best_of(grid).items() for part in (f"--{key.replace('_', '-')}", value)]
+        in_process("tune", *common, *fixed, *sizes.split())
+        flags = [part for key, value in settings_of(grid).items() for part in (f"--{key.replace('_', '-')}", value)]
         in_process("evaluate", *common, *flags, "--out", report)
     found = json.loads(report.read_text())
     assert found["tokens_scored"] == found["tokens_in_text"]
     parts = {part: {key: found[part][key] for key in ("tokens", "perplexity")} for part in ("all", "known", "new")}
-    return {**parts, "settings": best_of(grid)}
+    return {**parts, "settings": settings_of(grid)}
 
 
-def best_of(grid: Path) -> Dict[str, float]:
-    """Return the settings with the lowest perplexity of those that were tried."""
+def settings_of(grid: Path) -> Dict[str, float]:
+    """Return the settings with the lowest perplexity of those that were tried, and the size of the cache to score with."""
     tried = json.loads(grid.read_text())["grid"]
     best = min(tried, key=lambda row: float(row["perplexity"]))
-    return {key: value for key, value in best.items() if key != "perplexity"}
+    size = {"cache_size": SCORED_SIZE} if "cache_size" in best else {}
+    return {**{key: value for key, value in best.items() if key != "perplexity"}, **size}
 
 
 def table(rows: Dict[str, Dict[str, Any]], domains: List[str]) -> str:

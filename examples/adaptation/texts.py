@@ -62,8 +62,9 @@ def tokenized(source, target: Path) -> List[str]:
         files = source if isinstance(source, list) else sorted(source.iterdir()) if source.is_dir() else [source]
         raw = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
         write(target.with_suffix(".raw"), [line for line in raw.splitlines() if line.strip()])
-        command = [sys.executable, "-m", "fairseq_groc", "prepare", "text"]
-        run(*command, f"{target}={target.with_suffix('.raw')}", "--tokenize", "en", "--lower")
+        command, part = [sys.executable, "-m", "fairseq_groc", "prepare", "text"], target.with_suffix(".part")
+        run(*command, f"{part}={target.with_suffix('.raw')}", "--tokenize", "en", "--lower")
+        part.replace(target)
     return target.read_text().splitlines()
 
 
@@ -79,7 +80,10 @@ def head(lines: List[str], tokens: int) -> List[str]:
 
 
 def write(path: Path, lines: List[str]) -> Path:
+    """Write a file if it is not there: all of it, or nothing where it is interrupted."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
-        path.write_text("\n".join(lines) + "\n")
+        part = path.with_name(f"{path.name}.part")
+        part.write_text("\n".join(lines) + "\n")
+        part.replace(path)
     return path

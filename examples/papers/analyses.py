@@ -38,7 +38,7 @@ def main() -> None:
     in_process(*analysis.command(given), "--out", out)
     found = json.loads(out.read_text().replace(f"{args.workdir}{os.sep}", ""))  # the same wherever WORKDIR is
     about = {"analysis": args.analysis, "title": analysis.title, "dataset": args.dataset, "scale": args.scale}
-    write_json(out, {**about, "model": analysis.model, "machine": machine(), "found": found})
+    write_json(out, {**about, "model": analysis.model, "in_bf16": args.in_bf16, "machine": machine(), "found": found})
     print(out)
 
 

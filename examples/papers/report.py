@@ -8,15 +8,15 @@ under the table of NAME.json.
 
 import argparse
 import json
-import math
 import os
+import shlex
 import statistics
 import sys
 import textwrap
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
-from experiments import ANALYSES, EXPERIMENTS, TABLE_5
+from experiments import ANALYSES, EXPERIMENTS, SCALES, TABLE_5
 
 ADAPTATION = "table-5"  # of examples/adaptation
 TITLES = {"ptb": "Penn Treebank", "wikitext2": "WikiText-2"}
@@ -61,16 +61,24 @@ def page(folder: Path, place: Path) -> str:
 
 def experiment(results: Dict[str, Any], picture: str) -> str:
     """Return the title, the command, the table and the picture of one experiment."""
-    seeds = max(([run["seed"] for run in row["runs"]] for row in results["rows"].values()), key=len)
-    command = f"python examples/papers/run.py {results['experiment']} --dataset {results['dataset']} --scale {results['scale']}"
-    made = [row["made"] for row in results["rows"].values() if "made" in row]
-    command += " --workdir DIR" + (f" --seeds {' '.join(map(str, seeds))}" if len(seeds) > 1 else "")
-    command += " --in-bf16" if any(of_row["in_bf16"] for of_row in made) else ""
-    lines = [f"## {results['title']}: {TITLES[results['dataset']]}, scale {results['scale']}", "", f"    {command}", ""]
+    lines = [f"## {results['title']}: {TITLES[results['dataset']]}, scale {results['scale']}", ""]
+    lines += [*(f"    {command}" for command in commands(results)), ""]
     lines += table(COLUMNS, [cells(label, row) for label, row in results["rows"].items()])
-    machines = list(dict.fromkeys([of_row["machine"] for of_row in made] or [results["machine"]]))
+    machines = list(dict.fromkeys(run["made"]["machine"] for row in results["rows"].values() for run in row["runs"]))
     lines += ["", f"The best on validation text of the settings tried: {tried(results['rows'])}. {'; '.join(machines)}."]
     return "\n".join([*lines, "", f"![validation perplexity against updates]({picture})"])
+
+
+def commands(results: Dict[str, Any]) -> List[str]:
+    """Return the commands that make the rows, one for all that have the same options."""
+    labels: Dict[str, List[str]] = {}
+    for label, row in results["rows"].items():
+        made, seeds = row["runs"][0]["made"], [str(run["seed"]) for run in row["runs"]]
+        options = f" --settings {len(row['tried'])}" + (f" --seeds {' '.join(seeds)}" if len(seeds) > 1 else "")
+        options += f" --updates {made['updates']}" if made["updates"] != SCALES[results["scale"]].updates else ""
+        labels.setdefault(options + (" --in-bf16" if made["in_bf16"] else ""), []).append(shlex.quote(label))
+    about = f"{results['experiment']} --dataset {results['dataset']} --scale {results['scale']} --workdir DIR"
+    return [f"python examples/papers/run.py {about} --rows {' '.join(of)}{options}" for options, of in labels.items()]
 
 
 def tried(rows: Dict[str, Any]) -> str:
@@ -85,6 +93,7 @@ def analysis(results: Dict[str, Any], picture: str) -> str:
     """Return the title, the command, the table and the picture of what was found out about models."""
     about, name = ANALYSES[results["analysis"]], results["analysis"]
     command = f"python examples/papers/analyses.py {name} --dataset {results['dataset']} --scale {results['scale']} --workdir DIR"
+    command += " --in-bf16" if results["in_bf16"] else ""
     lines = [f"## {results['title']}: {TITLES[results['dataset']]}, scale {results['scale']}", "", f"    {command}", ""]
     lines += FOUND[name](results["found"])
     of = f"With the models of {EXPERIMENTS[about.table].title.partition(':')[0]}: {results['model']}. " if about.table else ""
@@ -105,8 +114,8 @@ def adaptation(results: Dict[str, Any], picture: str) -> str:
     ]
     lines += ["Test perplexity over the union vocabulary, of all tokens:", "", *table(["", *domains], [*figures, tokens, new])]
     untouched = {label: found for label, found in rows.items() if results["trained_on"] in found}  # not finetuned
-    others = [[label, *(of_domain(found, domain, "new") for domain in domains[1:])] for label, found in untouched.items()]
-    lines += ["", "Of the words alone that the models' training text lacks:", "", *table(["", *domains[1:]], others)]
+    others = [[label, *(of_domain(found, domain, "new") for domain in domains)] for label, found in untouched.items()]
+    lines += ["", "Of the words alone that the models' training text lacks:", "", *table(["", *domains], others)]
     if "grid" in results:
         lines += [
             "",
@@ -143,13 +152,15 @@ def coverage(found: Dict[str, Any]) -> List[str]:
 
 
 def grid(found: Dict[str, Any]) -> List[str]:
-    """Return perplexities, a row a weight and a column a theta; the best where other settings were tried besides."""
-    thetas = sorted({row["cache_theta"] for row in found["grid"]})
-    perplexity: Dict[Tuple[float, float], float] = {}
-    for row in found["grid"]:
-        cell = row["local_weight"], row["cache_theta"]
-        perplexity[cell] = min(float(row["perplexity"]), perplexity.get(cell, math.inf))
-    weights = sorted({weight for weight, _ in perplexity})
+    """Return perplexities, a row a weight and a column a theta; what else was tried is the best one's, as in the picture."""
+
+    def besides(row: Dict[str, Any]) -> Dict[str, Any]:
+        return {key: value for key, value in row.items() if key not in ("local_weight", "cache_theta", "perplexity")}
+
+    best = besides(min(found["grid"], key=lambda row: float(row["perplexity"])))
+    shown = [row for row in found["grid"] if besides(row) == best]
+    perplexity = {(row["local_weight"], row["cache_theta"]): float(row["perplexity"]) for row in shown}
+    weights, thetas = (sorted(set(values)) for values in zip(*perplexity))
     columns = ["weight", *(f"theta {theta:g}" for theta in thetas)]
     return table(columns, [[f"{weight:g}", *(f"{perplexity[weight, theta]:.1f}" for theta in thetas)] for weight in weights])
 

@@ -9,6 +9,7 @@ WORKDIR/EXPERIMENT-DATASET-SCALE.json has what tables are made from (examples/pa
 import argparse
 import json
 import os
+import shlex
 import sys
 import tempfile
 import time
@@ -28,7 +29,7 @@ from fairseq_groc.presets import PRESETS
 
 VALIDATIONS = 10  # of a run
 IN_BF16 = "--encode-in-bf16"
-COST = "cost.json"  # of a run: training and validation
+MADE, COST = "made.json", "cost.json"  # of a run: how and on what; what training and validation took
 DATASETS = {"ptb": "ptb", "wikitext2": "wikitext-2"}
 
 
@@ -51,10 +52,11 @@ def main() -> None:
         parser.error(f"{args.experiment} has no {args.dataset}: {', '.join(experiment.datasets)}")
     if unknown := set(args.rows or []) - set(labels):
         parser.error(f"--rows {' '.join(sorted(unknown))}: expected some of {', '.join(labels)}")
-    scale = scale._replace(updates=args.updates or scale.updates, grid=experiment.settings(scale.grid)[: args.settings])
+    scale = scale._replace(updates=args.updates or scale.updates)
     os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
     results = args.workdir / f"{args.experiment}-{args.dataset}-{args.scale}.json"
     rows_in(results, scale)
+    check_source(args)
     about = {
         "experiment": args.experiment,
         "title": experiment.title,
@@ -64,7 +66,7 @@ def main() -> None:
     }
     for row in experiment.rows:
         if args.rows is None or row.label in args.rows:
-            made = figures_of(args, row, scale)
+            made = figures_of(args, row, scale, rows_in(results, scale).get(row.label, {"tried": [], "runs": []}))
             rows = {**rows_in(results, scale), row.label: made}  # read again: others may have been made beside this
             rows = {label: rows[label] for label in labels if label in rows}
             write_json(results, {**about, "rows": rows})
@@ -76,9 +78,21 @@ def rows_in(results: Path, scale: Scale) -> Dict[str, Any]:
     """Return the rows that are done; refuse to put rows of another length beside them."""
     rows: Dict[str, Any] = json.loads(results.read_text())["rows"] if results.exists() else {}
     for label, row in rows.items():
-        if "made" in row and row["made"]["updates"] != scale.updates:
-            sys.exit(f"{results}: {label} was trained for {row['made']['updates']} updates: give these, or another --workdir")
+        for made in (found["made"] for found in row["runs"] if found["made"]["updates"] != scale.updates):
+            sys.exit(f"{results}: {label} was trained for {made['updates']} updates: give these, or another --workdir")
     return rows
+
+
+def check_source(args) -> None:
+    """Refuse a text that is not the one in the folder, which would not be read."""
+    record = args.workdir / "data" / f"{args.dataset}-source.txt"
+    if not record.exists():
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.write_text(str(args.source.resolve()) if args.source else "downloaded")
+    elif args.source and record.read_text() != str(args.source.resolve()):
+        sys.exit(
+            f"{args.workdir} has the text of {record.read_text()}: leave out --from {args.source}, or give another --workdir"
+        )
 
 
 def prepare(args, tables: str = "", share: float = 1.0) -> Path:
@@ -115,8 +129,12 @@ def text_of(data: Path, split: str, folder: str, share: float) -> Path:
     return path
 
 
-def figures_of(args, row: Row, scale: Scale) -> Dict[str, Any]:
-    """Choose a setting on validation text, train with every seed, score the test text; return all figures."""
+def figures_of(args, row: Row, scale: Scale, before: Dict[str, Any]) -> Dict[str, Any]:
+    """Choose a setting on validation text, train with every seed, score the test text; return all figures.
+
+    Args:
+        before: the row as it was: its settings and seeds stay, others are added
+    """
     preset = preset_of(row, args.dataset)
     data, model = prepare(args, row.tables, scale.share), [*model_options(args, preset, scale), *row.options.split()]
     published = PRESETS[preset] if row.published else PRESETS[preset]._replace(parameters=None, valid=None, test=row.test)
@@ -126,9 +144,10 @@ def figures_of(args, row: Row, scale: Scale) -> Dict[str, Any]:
     def train(setting: Dict[str, Any], seed: int) -> Dict[str, Any]:
         return trained(args, data, name, model, scale, setting, seed)
 
-    first, *others = args.seeds
-    tried = [train(setting, first) for setting in scale.grid]
-    setting = scale.grid[tried.index(min(tried, key=lambda found: found["valid"]))]
+    grid = with_new([found["setting"] for found in before["tried"]], row.settings(scale.grid)[: args.settings])
+    first, *others = with_new([found["seed"] for found in before["runs"]], args.seeds)
+    tried = [train(setting, first) for setting in grid]
+    setting = grid[tried.index(min(tried, key=lambda found: found["valid"]))]
     runs = []
     for seed in (first, *others):
         found = train(setting, seed)
@@ -138,8 +157,12 @@ def figures_of(args, row: Row, scale: Scale) -> Dict[str, Any]:
             in_process("evaluate", "--path", checkpoint, "--data", data, "--no-tuned-adapters", "--out", report)
         scored = json.loads(report.read_text())
         runs.append({**found, "test": scored["all"]["perplexity"], "tokens": scored["tokens_scored"]})
-    made = {"machine": machine(), "updates": scale.updates, "in_bf16": args.in_bf16}
-    return {"preset": preset, "setting": setting, "paper": paper, "runs": runs, "tried": tried, "made": made}
+    return {"preset": preset, "setting": setting, "paper": paper, "runs": runs, "tried": tried}
+
+
+def with_new(old: List, more: List) -> List:
+    """Return the old ones, and those of the others that are not among them."""
+    return old + [one for one in more if one not in old]
 
 
 def suffix(options: str) -> str:
@@ -153,19 +176,19 @@ def trained(args, data: Path, name: str, model: List, scale: Scale, setting: Dic
     parts += ["bf16"] if IN_BF16 in model else []
     updates = scale.updates
     save = args.workdir / args.scale / "-".join([*parts, str(updates)] if updates else parts)
-    log = save / "train.log"
+    log, options = save / "train.log", training_options(model, scale, setting, seed)
+    made = {"machine": machine(), "updates": updates, "in_bf16": IN_BF16 in model, "options": shlex.join(options)}
+    if log.exists():
+        kept = json.loads((save / MADE).read_text()) if (save / MADE).exists() else {"options": "not recorded"}
+        if kept["options"] != made["options"]:
+            sys.exit(f"{save} was trained with other options ({kept['options']}): remove it, or give another --workdir")
+        made = kept
     if not (log.exists() and "done training" in log.read_text()):
         save.mkdir(parents=True, exist_ok=True)
-        options = [*model, *scale.training.format(updates=updates).split(), "--seed", seed]
-        options += [part for key, value in setting.items() for part in (flag(key), value)]
-        if updates:
-            interval = max(1, updates // VALIDATIONS)
-            options += ["--max-update", updates, "--validate-interval-updates", interval]
-            options += ["--save-interval-updates", interval, "--keep-interval-updates", 1]
+        write_json(save / MADE, made)
         where = ["--save-dir", save, "--no-epoch-checkpoints", "--log-format", "simple", "--num-workers", 0]
         where += ["--distributed-world-size", 1]  # the batch is that of one worker
-        options += ["--batch-size-valid", 20, "--criterion", "chunked_cross_entropy"]
-        begin, resumed = time.time(), log.exists()
+        begin, resumed = time.time(), (save / "checkpoint_last.pt").exists()
         peak = run("fairseq-train", data, *PLUGIN, *options, *where, log=log)  # an interrupted run appends
         seconds = time.time() - begin
         print(f"{save.name}: {seconds:,.0f} s, {peak:.1f} GiB", flush=True)
@@ -173,7 +196,18 @@ def trained(args, data: Path, name: str, model: List, scale: Scale, setting: Dic
             write_json(save / COST, {"seconds": seconds, "peak_gib": peak, "disk_mib": disk_mib(save)})
     cost = json.loads((save / COST).read_text()) if (save / COST).exists() else None
     checkpoint = str((save / "checkpoint_best.pt").relative_to(args.workdir))
-    return {"setting": setting, "seed": seed, **figures(log), "cost": cost, "checkpoint": checkpoint}
+    return {"setting": setting, "seed": seed, **figures(log), "made": made, "cost": cost, "checkpoint": checkpoint}
+
+
+def training_options(model: List, scale: Scale, setting: Dict[str, Any], seed: int) -> List[str]:
+    """Return the options of fairseq-train, but for what it reads and where it writes."""
+    options = [*model, *scale.training.format(updates=scale.updates).split(), "--seed", seed]
+    options += [part for key, value in setting.items() for part in (flag(key), value)]
+    if scale.updates:
+        interval = max(1, scale.updates // VALIDATIONS)
+        options += ["--max-update", scale.updates, "--validate-interval-updates", interval]
+        options += ["--save-interval-updates", interval, "--keep-interval-updates", 1]
+    return [str(part) for part in (*options, "--batch-size-valid", 20, "--criterion", "chunked_cross_entropy")]
 
 
 def disk_mib(folder: Path) -> float:

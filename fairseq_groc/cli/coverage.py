@@ -4,17 +4,19 @@ import os
 import tempfile
 from argparse import Namespace
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 import torch
 
 from fairseq_groc.cli.evaluate import open_split
+from fairseq_groc.cli.open_vocabulary import data_lexicon
 from fairseq_groc.cli.results import check_out, pyplot, write_json
-from fairseq_groc.cli.tables import add_lexicon_arguments, make_tables
+from fairseq_groc.cli.tables import make_tables
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.scoring import Place, score
-from fairseq_groc.lexicon import ThinnedLexicon, open_lexicon
+from fairseq_groc.lexicon import ThinnedLexicon
 from fairseq_groc.lexicon.tables import FOLDER
+from fairseq_groc.models.changing_vocabulary import lexicon_limits
 from fairseq_groc.modules.probabilities import perplexity
 
 
@@ -26,15 +28,19 @@ def add_arguments(parser) -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the draw of words that keep theirs")
     parser.add_argument("--tokens-per-sample", type=int, default=0, help="block length; 0: the checkpoint's")
     parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
-    add_lexicon_arguments(parser, parts=False)
+    parser.add_argument("--lexicon-path", help="what is thinned (default: the one that the data's tables come from)")
 
 
 def run(args) -> None:
     check_out(args.out)
     if args.out:
         pyplot()
-    whole = ThinnedLexicon(open_lexicon(args.lexicon_path), 1, args.seed)
-    rows = [measured(args, whole.with_share(share)) for share in sorted(args.shares)]
+    tables = open_split(args, any_lexicon=True)[0].models[0].decoder.lexicon
+    lexicon, limits = data_lexicon(tables, args.lexicon_path), lexicon_limits(tables)
+    if lexicon is None:
+        raise OptionError(f"{args.path}: its words are not made of a lexicon's entries")
+    whole = ThinnedLexicon(lexicon, 1, args.seed)
+    rows = [measured(args, whole.with_share(share), limits) for share in sorted(args.shares)]
     print(f"{'kept':>6}{'with relations':>16}{'with a definition':>19}{'perplexity':>12}")
     for row in rows:
         print(f"{row['share']:>6.0%}{row['relations']:>16.1%}{row['definitions']:>19.1%}{row['perplexity']:>12,.2f}")
@@ -43,16 +49,18 @@ def run(args) -> None:
         draw(rows, args.out.with_suffix(".png"))
 
 
-def measured(args, lexicon: ThinnedLexicon) -> Dict[str, Any]:
-    """Return the perplexity with a lexicon, and the shares of words that it has relations and definitions of."""
+def measured(args, lexicon: ThinnedLexicon, limits: Tuple[int, int]) -> Dict[str, Any]:
+    """Return the perplexity with a lexicon, and the shares of words that it has relations and definitions of.
+
+    Args:
+        limits: relations and gloss words of a word, at most
+    """
     with tempfile.TemporaryDirectory(prefix="groc-coverage-") as folder:
         for path in Path(args.data).resolve().iterdir():
             if path.name != FOLDER:
                 os.symlink(path, Path(folder, path.name))
-        tables = make_tables(Path(folder), lexicon, args.max_relations, args.max_definition)
+        tables = make_tables(Path(folder), lexicon, *limits)
         hub, dataset = open_split(Namespace(**{**vars(args), "data": folder}), any_lexicon=True)
-        if hub.models[0].decoder.lexicon is None:
-            raise OptionError(f"{args.path}: its words are not made of a lexicon's entries")
         found = score(hub.models[0], dataset, Place(1, hub.task.block_length()))
     lprobs, words = torch.cat(found.adapted), int((~hub.models[0].decoder.words.impossible).sum())
     covered = {part: number / words for part, number in tables.coverage().items()}

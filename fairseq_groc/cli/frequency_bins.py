@@ -12,6 +12,7 @@ from fairseq_groc.data.stream_dataset import open_text
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.bins import EDGES, Bin, by_frequency, count_occurrences
 from fairseq_groc.evaluation.scoring import Place, TokenScores, score
+from fairseq_groc.modules.probabilities import LOG_ZERO
 
 
 def add_arguments(parser) -> None:
@@ -42,13 +43,15 @@ def run(args) -> None:
     for name, path in (pair.split("=", 1) for pair in args.baselines):
         _, others, theirs = log_probabilities(args, path)
         assert torch.equal(targets, others)
-        impossible = int((theirs.isinf() | ours.isinf()).sum())
+        impossible = int((torch.minimum(theirs, ours) < LOG_ZERO / 2).sum())
         if impossible:
             raise DataError(
                 f"{impossible:,} tokens are impossible for {name} or {args.path}: give a text of words that both have"
             )
         compared[name] = by_frequency(targets, ours, theirs, counts, args.edges)
     print(table(compared))
+    if left := len(targets) - sum(b.tokens for b in next(iter(compared.values()))):
+        print(f"{left:,} tokens are in no bin: of words that occur, but {args.edges[0]:,} times at most")
     if args.out:
         about = {"path": args.path, "baselines": args.baselines, "data": args.data, "split": args.split}
         bins = {name: [b.as_dict() for b in found] for name, found in compared.items()}

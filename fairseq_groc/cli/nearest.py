@@ -32,7 +32,7 @@ def run(args) -> None:
     known = ~decoder.words.unpredictable()
     decoder.check_words(args.word)
     new = [word for word in args.word if word not in decoder.dictionary.indices]
-    numbers = decoder.add_words(args.word, data_lexicon(decoder, args.lexicon_path) if new else None)
+    numbers = decoder.add_words(args.word, data_lexicon(decoder.lexicon, args.lexicon_path) if new else None)
     unknown = decoder.words.head.unknown()
     for word, number in zip(args.word, numbers):
         if unknown is not None and bool(unknown[number]):

@@ -58,7 +58,7 @@ def limit(model, args) -> None:
     words = list(dict.fromkeys(word for word in words if not is_filler(word) and word != model.decoder.dictionary.unk_word))
     before = len(model.decoder.dictionary)
     if any(word not in model.decoder.dictionary.indices for word in words):
-        model.add_words(words, data_lexicon(model.decoder, args.lexicon_path))
+        model.add_words(words, data_lexicon(model.decoder.lexicon, args.lexicon_path))
     model.limit_vocabulary(words)
     added = len(model.decoder.dictionary) - before
     logger.info(f"vocabulary limited to {len(words):,} words of {args.limit_vocabulary}, {added:,} of them new")
@@ -66,7 +66,7 @@ def limit(model, args) -> None:
 
 def run(model, lines: Iterable[Tuple[str, str]], args) -> None:
     """Score lines as they come, each with what of it is text, and report at the end."""
-    lexicon, mass = data_lexicon(model.decoder, args.lexicon_path), _mass(model.decoder.dictionary, args)
+    lexicon, mass = data_lexicon(model.decoder.lexicon, args.lexicon_path), _mass(model.decoder.dictionary, args)
     scorer = OpenVocabularyScorer(model, mass, lexicon, args.running, args.tokens_per_sample)
     for number, (line, text) in enumerate(lines, start=1):
         try:
@@ -89,14 +89,16 @@ def write_score(score: float, tokens: int, line: str) -> None:
     sys.stdout.flush()
 
 
-def data_lexicon(decoder, path: Optional[str]) -> Optional[Lexicon]:
-    """Return the lexicon to look new words up in: the one at *path*, or the one that the data's tables come from.
+def data_lexicon(tables: Optional[str], path: Optional[str]) -> Optional[Lexicon]:
+    """Return the lexicon to look words up in: the one at *path*, or the one that the data's tables come from.
+
+    Args:
+        tables: fingerprint of the lexicon that they come from; None: the model reads none
 
     Raises:
         DataError: the tables come from a lexicon that is not this machine's WordNet, and no path says where it is.
     """
-    tables = decoder.lexicon
-    if tables is None:  # the model reads none
+    if tables is None:
         return None
     if path is None and tables.startswith("none-"):
         return NoLexicon()
@@ -104,8 +106,8 @@ def data_lexicon(decoder, path: Optional[str]) -> Optional[Lexicon]:
     relations, definition = lexicon_limits(tables)
     if f"{lexicon.fingerprint()}-r{relations}-d{definition}" != tables:
         if path is None:
-            raise DataError(f"the data's tables come from a lexicon ({tables}) that new words need: give --lexicon-path LEXICON")
-        logger.warning(f"new words are looked up in another lexicon ({lexicon.fingerprint()}) than the data's ({tables})")
+            raise DataError(f"the data's tables come from a lexicon ({tables}) that is needed again: give --lexicon-path LEXICON")
+        logger.warning(f"words are looked up in another lexicon ({lexicon.fingerprint()}) than the data's ({tables})")
     return lexicon
 
 

@@ -21,8 +21,13 @@ def check_out(path: Optional[Path]) -> None:
 
 
 def write_json(path: Path, value) -> None:
-    """Write numbers; "inf" stands for what is infinite and null for what is no number, since JSON has neither."""
-    path.write_text(json.dumps(_plain(value), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    """Write numbers; "inf" stands for what is infinite and null for what is no number, since JSON has neither.
+
+    An interrupted write leaves what was there.
+    """
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(json.dumps(_plain(value), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    part.replace(path)
 
 
 def _plain(value):

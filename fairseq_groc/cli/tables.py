@@ -17,7 +17,7 @@ def add_arguments(parser) -> None:
     add_lexicon_arguments(parser)
 
 
-def add_lexicon_arguments(parser, parts: bool = True) -> None:
+def add_lexicon_arguments(parser) -> None:
     """Add the options that say which lexicon is read, and how much of it."""
     parser.add_argument(
         "--lexicon-path",
@@ -26,9 +26,8 @@ def add_lexicon_arguments(parser, parts: bool = True) -> None:
     )
     parser.add_argument("--max-relations", type=int, default=MAX_RELATIONS)
     parser.add_argument("--max-definition", type=int, default=MAX_DEFINITION)
-    if parts:
-        parser.add_argument("--keep-entries", type=float, default=1, metavar="SHARE", help="of relations, and of definitions")
-        parser.add_argument("--forms-from", metavar="DICT", help="leave out relations and gloss words that this dict.txt has not")
+    parser.add_argument("--keep-entries", type=float, default=1, metavar="SHARE", help="of relations, and of definitions")
+    parser.add_argument("--forms-from", metavar="DICT", help="leave out relations and gloss words that this dict.txt has not")
 
 
 def run(args) -> None:

@@ -1,11 +1,15 @@
 """examples/adaptation from texts to its tables."""
 
+import importlib
 import itertools
 import json
 import math
 import re
 import runpy
+from argparse import Namespace
+from pathlib import Path
 
+import pytest
 from cli_helpers import PLUGIN, ROOT, WORDS, write
 from fairseq import options
 
@@ -15,6 +19,8 @@ def test_the_example_makes_its_table_and_skips_what_is_done(commands, tmp_path):
     texts.mkdir()
     for split, count in (("train", 60), ("valid", 20), ("test", 20)):
         write(texts / f"{split}.txt", WORDS, count, count)
+    with open(texts / "test.txt", "a") as file:
+        file.write("a wug and a wug\n")
     write(tmp_path / "far.txt", [*WORDS, "Hound", "Zebra,", "don't"], 80, 7)
     command = ["python", ROOT / "examples" / "adaptation" / "run.py", "--texts", texts, "--workdir", tmp_path / "work"]
     command += [
@@ -30,17 +36,19 @@ def test_the_example_makes_its_table_and_skips_what_is_done(commands, tmp_path):
     ]
     output = commands.ok(*command)
     table = output[output.index("| | in-domain | far |") :].splitlines()
-    rows = ["tied + uniform", "tied + local", "GroC", "GroC + local", "tied, finetuned", "GroC, finetuned"]
-    assert [line.split(" | ")[0].strip("| ") for line in table[2:8]] == rows
+    rows = ["tied + uniform", "tied + local", "GroC", "GroC + discount", "GroC + local", "tied, finetuned", "GroC, finetuned"]
+    assert [line.split(" | ")[0].strip("| ") for line in table[2:9]] == rows
     results = json.loads((tmp_path / "work" / "table-5-domains-cpu.json").read_text())
     found = results["rows"]
     assert all(math.isfinite(at["all"]["perplexity"]) for of_row in found.values() for at in of_row.values())
     assert len(found["GroC"]) == 2 and len(found["GroC, finetuned"]) == 1
-    assert found["GroC"]["far"]["new"]["tokens"] > 0 == found["GroC"]["in-domain"]["new"]["tokens"]
+    assert found["GroC"]["far"]["new"]["tokens"] > 0 and found["GroC"]["in-domain"]["new"]["tokens"] == 2  # the union's
+    assert found["GroC"]["far"]["settings"].get("new_word_discount", 1) == 1
+    assert found["tied + local"]["far"]["settings"]["cache_size"] == 10_000
     drawn = {(row["run"], row["subset"]) for row in results["finetuning"]["far"]}
     assert drawn >= {("far-tied", "far"), ("far-tied", "in-domain"), ("far-GroC", "far"), ("far-GroC", "in-domain")}
     again = commands.ok(*command)
-    assert "fairseq-train" not in again and "fairseq_groc" not in again and again.splitlines()[-8:] == table[:8]
+    assert "fairseq-train" not in again and "fairseq_groc" not in again and again.splitlines()[-9:] == table[:9]
     on_page(commands, tmp_path / "work", found)
 
 
@@ -50,13 +58,42 @@ def on_page(commands, folder, found):
     page = (folder / "results.md").read_text()
     assert str(folder) not in page and "--texts TEXTS --domain far=far.txt" in page
     for row, of_row in found.items():
-        numbers = [f"{of_row[d]['all']['perplexity']:,.1f}" if d in of_row else "" for d in ("in-domain", "far")]
-        assert f"| {row} | {' | '.join(numbers)} |" in page
-        assert "finetuned" in row or f"| {row} | {of_row['far']['new']['perplexity']:,.1f} |" in page
+        for part in ("all",) if "finetuned" in row else ("all", "new"):
+            numbers = [f"{of_row[d][part]['perplexity']:,.1f}" if d in of_row else "" for d in ("in-domain", "far")]
+            assert f"| {row} | {' | '.join(numbers)} |" in page
     assert "| weight | theta 0 | theta 0.3 |" in page
     for picture in re.findall(r"!\[.*?\]\((.*?)\)", page):
         assert (folder / picture).stat().st_size > 0
     assert len(re.findall(r"!\[", page)) == 2
+
+
+def test_speeches_are_split_by_year_and_an_interrupted_text_is_made_again(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(ROOT / "examples" / "adaptation")
+    texts = importlib.import_module("texts")
+    speeches = tmp_path / "speeches"
+    speeches.mkdir()
+    for year in (1970, 1983, 1984, 1985, 1986, 1990):
+        (speeches / f"{year}-someone.txt").write_text(f"It's {year}.\n\n" * 6)
+    (speeches / "notes.txt").write_text("No year.\n")
+    args = Namespace(temporal=speeches, workdir=tmp_path / "work")
+
+    def killed(*command):
+        Path(command[-4].split("=")[0]).write_text("it 's\n")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(texts, "run", killed)
+        texts.temporal_texts(args)
+    found = texts.temporal_texts(args)
+    years = {
+        (name, split): [int(line.split()[2]) for line in path.read_text().splitlines()]
+        for name, parts in found.items()
+        for split, path in parts.items()
+    }
+    assert years["up to 1985", "train"] == [1970] * 6 + [1983] * 6
+    assert years["up to 1985", "valid"] == [1984] * 6 and years["up to 1985", "test"] == [1985] * 6
+    later = [years["from 1986", split] for split in ("train", "valid", "test")]
+    assert later == [[1986] * 4, [1986], [1986] + [1990] * 6]
 
 
 def test_domains_or_a_temporal_text_are_asked_for(commands, tmp_path):

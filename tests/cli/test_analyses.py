@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 
 import pytest
 from cli_helpers import tokens_of
@@ -29,8 +30,19 @@ def test_frequency_bins_are_the_difference_of_perplexities(ours, corpus, models,
     assert ours(*wrong, code=1) == f"error: --baselines {models['tied']}: expected NAME=CHECKPOINT\n"
     wrong = [*command, "--baselines", f"tied={models['tied']}", "--edges", "5", "2"]
     assert "--edges 5 2: expected rising numbers" in ours(*wrong, code=1)
+    assert re.search(r"^\d+ tokens are in no bin: of words that occur, but 8 times", ours(*wrong[:-2], "8", "40"), re.MULTILINE)
     without = ["--data", corpus / "union", "--split", "test", "--baselines", f"tied={models['tied']}"]
     assert "train.bin not found" in ours("frequency-bins", "--path", models["tied"], *without, code=1)
+
+
+def test_tokens_that_a_model_cannot_predict_are_not_compared(ours, corpus, models, tmp_path):
+    data = tmp_path / "union"
+    shutil.copytree(corpus / "union", data)
+    for kind in ("bin", "idx"):
+        shutil.copy(corpus / "data" / f"train.{kind}", data)
+    command = ["frequency-bins", "--path", models["compositional_output"], "--data", data, "--split", "test"]
+    error = ours(*command, "--baselines", f"tied={models['tied']}", code=1)
+    assert re.search(r"error: \d+ tokens are impossible for tied or ", error)
 
 
 def test_coverage_goes_from_spelling_alone_to_the_whole_lexicon(ours, corpus, models, tmp_path, data):
@@ -43,6 +55,7 @@ def test_coverage_goes_from_spelling_alone_to_the_whole_lexicon(ours, corpus, mo
     whole = perplexity(ours, tmp_path, corpus / "data", model, "valid")
     assert rows[2]["perplexity"] == pytest.approx(whole, rel=1e-6)
     assert rows[0]["perplexity"] != pytest.approx(whole, rel=1e-4)
+    assert "come from a lexicon (file-" in ours(*command[:-2], code=1)  # not this machine's WordNet, then
     assert "its words are not made of a lexicon's entries" in ours(*command[:2], models["tied"], *command[3:], code=1)
 
 

@@ -39,6 +39,19 @@ def commands(curl):
     return Commands()
 
 
+def test_a_folder_is_not_said_to_be_done_before_all_is_there(commands, tmp_path):
+    text = write(tmp_path / "text", WORDS, 20, 1)
+    stand_in = tmp_path / "bin" / "mv"  # the fixture's folder, in the path
+    stand_in.write_text('#!/bin/sh\n[ "$1" != -f ] || kill -9 $PPID\nexec /bin/mv "$@"\n')  # killed as the first is moved
+    stand_in.chmod(0o755)
+    options = ["--train", text, "--dest", tmp_path / "data", "--lexicon-path", "none"]
+    commands.fails(ROOT / "scripts" / "preprocess.sh", *options)
+    stand_in.unlink()
+    assert (tmp_path / "data").is_dir() and not (tmp_path / "data" / "binarised.json").exists()
+    commands.preprocess(*options)
+    assert (tmp_path / "data" / "binarised.json").exists() and (tmp_path / "data" / "train.bin").exists()
+
+
 @pytest.mark.parametrize("dataset", list(ARCHIVES))
 def test_a_public_archive_is_downloaded(commands, curl, tmp_path, dataset):
     files = {split: write(tmp_path / split, WORDS, 20, i) for i, split in enumerate(("train", "valid", "test"))}

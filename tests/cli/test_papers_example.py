@@ -5,6 +5,7 @@ import json
 import re
 import runpy
 from argparse import Namespace
+from pathlib import Path
 
 import pytest
 from cli_helpers import PLUGIN, ROOT, WORDS, write
@@ -50,6 +51,13 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
     assert "figure-7-ptb-quarter.json" in commands.ok(*analyses)
     other_length = [6 if part == "4" else part for part in command]
     assert "tied was trained for 4 updates: give these, or another --workdir" in commands.fails(*other_length, "lookup")
+    elsewhere = [tmp_path if part == texts else part for part in command]
+    assert f"has the text of {texts}: leave out --from {tmp_path}" in commands.fails(*elsewhere, "tied")
+    fewer = commands.ok(*[part for part in command if part not in ("--settings", "2", "--seeds", "1")], "--settings", "1", "tied")
+    assert "fairseq-train" not in fewer and json.loads((tmp_path / "work" / "table-2-ptb-quarter.json").read_text()) == saved
+    made = tmp_path / "work" / Path(row["runs"][1]["checkpoint"]).parent / "made.json"
+    made.write_text(made.read_text().replace("--clip-norm 0.25", "--clip-norm 0.5"))
+    assert "was trained with other options (--arch groc_lstm_lm " in commands.fails(*command, "tied")
     table = commands.ok("python", PAPERS / "report.py", tmp_path / "work", "--out", tmp_path / "r.md")
     size, setting = row["runs"][0]["parameters"], row["setting"]
     assert "r.md" in table
@@ -88,14 +96,17 @@ def test_commands_of_analyses_are_taken(monkeypatch):
         if analysis.table:
             assert parsed.path == "model.pt"
             assert analysis.model in [row.label for row in names["EXPERIMENTS"][analysis.table].rows]
+        assert min(getattr(parsed, "edges", [0])) == 0  # or words that occur would be in no bin
 
 
 def test_a_grid_leaves_alone_what_an_experiment_is_about(monkeypatch):
     monkeypatch.syspath_prepend(PAPERS)
     names = runpy.run_path(str(PAPERS / "experiments.py"))
     experiments, grid = names["EXPERIMENTS"], names["SCALES"]["cpu"].grid
-    assert experiments["table-2"].settings(grid) == grid
-    assert experiments["drill-table-4"].settings(grid) == [{"lr": rate} for rate in (0.003, 0.004, 0.002)]
+    assert all(row.settings(grid) == grid for row in experiments["table-2"].rows)
+    drill = {row.label: row.settings(grid) for row in experiments["drill-table-4"].rows}
+    assert drill["tied"] == drill["bilinear"] == grid
+    assert drill["4 layers"] == [{"lr": rate} for rate in (0.003, 0.004, 0.002)]  # its dropout is what the row is about
     table_3 = {row.label: [names["preset_of"](row, data) for data in ("ptb", "wikitext2")] for row in experiments["table-3"].rows}
     assert len(table_3) == 8 and table_3["GroC"] == ["groc_lstm_lm_ptb", "groc_lstm_lm_wikitext2_plain"]
     assert table_3["GroC + out, surface"] == ["groc_lstm_lm_ptb_out_surface", "groc_lstm_lm_wikitext2_surface"]
@@ -139,6 +150,22 @@ def test_rows_of_other_tables_and_options_have_folders_and_no_published_figures(
         for name in ("", "-forms-from")
     ]
     assert "-within-" in headers[1]["lexicon"] and "-within-" not in headers[0]["lexicon"]
+
+
+def test_models_of_a_table_are_analysed(commands, texts, tmp_path):
+    table = [*RUN, "table-2", "--from", texts, "--workdir", tmp_path, "--updates", "2", "--settings", "1", "--scale", "quarter"]
+    analysis = ["python", PAPERS / "analyses.py"]
+    about = ["--scale", "quarter", "--workdir", tmp_path]
+    assert "table-2-ptb-quarter.json has no GroC: run " in commands.fails(*analysis, "figure-3", *about)
+    commands.ok(*table, "--rows", "tied", "GroC")
+    for name in ("figure-3", "coverage"):
+        assert f"{name}-ptb-quarter.json" in commands.ok(*analysis, name, *about)
+    commands.ok("python", PAPERS / "report.py", tmp_path, "--out", tmp_path / "r.md")
+    page = (tmp_path / "r.md").read_text()
+    assert "| tied | > 2,500 |" not in page and re.search(r"\| tied \| 1 to 50 \| \d+ \|", page)
+    assert re.search(r"\| 0% \| 0% \| 0% \| [\d.]+ \|", page) and re.search(r"\| 100% \| [1-9]\d?% \|", page)
+    for name in ("figure-3", "coverage"):
+        assert (tmp_path / f"{name}-ptb-quarter.png").stat().st_size > 1000
 
 
 def test_unknown_rows_and_datasets_are_refused(commands, tmp_path):
