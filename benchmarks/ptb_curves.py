@@ -22,7 +22,7 @@ import numpy as np
 from common import fairseq_train, keep_memory
 
 from fairseq_groc.cli.programs import PLUGIN
-from fairseq_groc.cli.results import machine, pyplot
+from fairseq_groc.cli.results import label_log_axis, machine, pyplot
 from fairseq_groc.data.training_log import read_parameters
 
 OPTIONS = (
@@ -128,9 +128,7 @@ def draw(runs, title: str, path: Path) -> None:
             points = [(point[column], point[2]) for point in run["curve"]]
             axis.plot(*zip(*points), marker="o", markersize=4, label=f"{run['run']}, lr {run['lr']:g}, seed {run['seed']}")
         axis.set(xlabel=label, yscale="log")
-        lowest, highest = axis.get_ylim()
-        axis.yaxis.set_minor_formatter("{x:,.0f}" if highest < 10 * lowest else "")  # or they would overlap
-        axis.yaxis.set_major_formatter("{x:,.0f}")
+        label_log_axis(axis.yaxis)
     panels[0].set(ylabel="validation perplexity")
     panels[0].legend(fontsize=7, framealpha=0.5)
     figure.suptitle(title)

@@ -21,7 +21,7 @@ from fairseq.data import Dictionary
 from fairseq.data.data_utils import load_indexed_dataset
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, in_process, run
-from fairseq_groc.cli.results import machine, pyplot, write_json
+from fairseq_groc.cli.results import label_log_axis, machine, pyplot, write_json
 from fairseq_groc.data.training_log import read_curves, read_parameters
 from fairseq_groc.modules.heads import HEADS
 from fairseq_groc.options import flag
@@ -245,8 +245,7 @@ def draw(rows: Dict[str, Any], path: Path) -> None:
     for number, (label, row) in enumerate(rows.items()):
         axes.plot(*zip(*row["runs"][0]["curve"]), marker="o", markersize=3, color=f"C{number % 10}", label=label)
     axes.set(xlabel="updates", ylabel="validation perplexity", yscale="log")
-    axes.yaxis.set_major_formatter("{x:,.0f}")
-    axes.yaxis.set_minor_formatter("{x:,.0f}")
+    label_log_axis(axes.yaxis)
     axes.legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(path, dpi=120)

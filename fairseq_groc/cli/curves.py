@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import Any, Dict, List
 
-from fairseq_groc.cli.results import pyplot, write_json
+from fairseq_groc.cli.results import label_log_axis, pyplot, write_json
 from fairseq_groc.data.training_log import TRAINING, Curve, read_curves
 from fairseq_groc.errors import OptionError
 
@@ -99,8 +99,7 @@ def draw(rows: List[Row], metric: str, title: str, path: Path) -> None:
         panel.set(title=subset, xlabel="updates", yscale="log" if metric == "ppl" else "linear")
         panel.legend(fontsize=8)
         if metric == "ppl":
-            panel.yaxis.set_major_formatter("{x:,.4g}")
-            panel.yaxis.set_minor_formatter("{x:,.4g}")
+            label_log_axis(panel.yaxis)
             panel.tick_params(axis="y", which="both", labelsize=8)
     panels[0][0].set_ylabel(LABELS[metric])
     figure.suptitle(title)

@@ -48,6 +48,16 @@ def machine() -> str:
     return f"{device}, torch {torch.__version__}, Python {sys.version.split()[0]}"
 
 
+def label_log_axis(axis) -> None:
+    """Write the numbers of a logarithmic axis of matplotlib in full, and no more of them than there is room for."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=range(1, 10) if high < 10 * low else (1, 2, 5)))
+    axis.set_major_formatter("{x:,.6g}")
+    axis.set_minor_formatter(NullFormatter())
+
+
 def pyplot():
     """Return matplotlib's pyplot, for pictures in files.
 

@@ -108,7 +108,8 @@ def draw(axis: str, across, lambdas, perplexities, path: Path) -> None:
     image = axes.imshow(perplexities, cmap="viridis_r", aspect="auto")
     for i, row in enumerate(perplexities):
         for j, value in enumerate(row):
-            axes.text(j, i, f"{value:,.1f}", ha="center", va="center", color="white", fontsize=8)
+            color = "white" if image.norm(value) > 0.5 else "black"  # the lowest are the lightest
+            axes.text(j, i, f"{value:,.1f}", ha="center", va="center", color=color, fontsize=8)
     axes.set_xticks(range(len(across)), [f"{a:g}" for a in across])
     axes.set_yticks(range(len(lambdas)), [f"{v:.3f}" for v in lambdas])
     axes.set(xlabel={"cache_theta": "theta", "cache_neighbors": "K"}[axis], ylabel="lambda", title="validation perplexity")

@@ -40,7 +40,7 @@ LEXICON = """#!/bin/bash
 exec {script} "$@" --lexicon-path {lexicon}
 """
 OF_NEW_WORDS = """#!/bin/bash
-case "$*" in *--open-vocabulary* | *--limit-vocabulary* | *nearest*) lexicon=(--lexicon-path {lexicon}) ;; esac
+case "$*" in *--open-vocabulary* | *--limit-vocabulary* | *nearest* | *coverage*) lexicon=(--lexicon-path {lexicon}) ;; esac
 exec {programs}/python "$@" "${{lexicon[@]}}"
 """
 DOWNLOADED = """#!/bin/bash

@@ -30,9 +30,8 @@ def texts(tmp_path):
 
 
 def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, tmp_path):
-    command = [*RUN, "table-2", "--from", texts, "--workdir", tmp_path / "work", "--updates", "4", "--settings", "2"]
-    command += ["--scale", "quarter"]
-    command += ["--seeds", "1", "2", "--rows"]
+    table = [*RUN, "table-2", "--from", texts, "--workdir", tmp_path / "work", "--updates", "4", "--scale", "quarter"]
+    command = [*table, "--settings", "2", "--seeds", "1", "2", "--rows"]
     output = commands.ok(*command, "tied")
     assert "tied: " in output and "(paper, at its size: 86.2)" in output
     saved = json.loads((tmp_path / "work" / "table-2-ptb-quarter.json").read_text())
@@ -47,31 +46,41 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
     assert row["runs"][0]["valid"] != row["runs"][1]["valid"]
     again = commands.ok(*command, "tied")
     assert "fairseq-train" not in again and "evaluate" not in again
-    analyses = ["python", PAPERS / "analyses.py", "figure-7", "--scale", "quarter", "--workdir", tmp_path / "work"]
-    assert "figure-7-ptb-quarter.json" in commands.ok(*analyses)
     other_length = [6 if part == "4" else part for part in command]
     assert "tied was trained for 4 updates: give these, or another --workdir" in commands.fails(*other_length, "lookup")
     elsewhere = [tmp_path if part == texts else part for part in command]
     assert f"has the text of {texts}: leave out --from {tmp_path}" in commands.fails(*elsewhere, "tied")
-    fewer = commands.ok(*[part for part in command if part not in ("--settings", "2", "--seeds", "1")], "--settings", "1", "tied")
+    fewer = commands.ok(*table, "--settings", "1", "--rows", "tied")
     assert "fairseq-train" not in fewer and json.loads((tmp_path / "work" / "table-2-ptb-quarter.json").read_text()) == saved
+    analyses_of(commands, [*table, "--settings", "1"], tmp_path / "work")
     made = tmp_path / "work" / Path(row["runs"][1]["checkpoint"]).parent / "made.json"
     made.write_text(made.read_text().replace("--clip-norm 0.25", "--clip-norm 0.5"))
     assert "was trained with other options (--arch groc_lstm_lm " in commands.fails(*command, "tied")
-    table = commands.ok("python", PAPERS / "report.py", tmp_path / "work", "--out", tmp_path / "r.md")
+    reported = commands.ok("python", PAPERS / "report.py", tmp_path / "work", "--out", tmp_path / "r.md")
     size, setting = row["runs"][0]["parameters"], row["setting"]
-    assert "r.md" in table
+    assert "r.md" in reported
     page, cost = (tmp_path / "r.md").read_text(), row["runs"][0]["cost"]
     assert f"| tied | {size / 1e6:.2f} | lr {setting['lr']:g}, output dropout 0 |" in page
     assert f"| 0, {cost['peak_gib']:.1f}, {cost['disk_mib']:.0f} | 10 | 88.6 | 86.2 |" in page
     assert "(2 seeds)" in page and "| 0.034 | " in page
-    assert "settings tried: tied: lr 0.003, output dropout 0 or lr 0.002, output dropout 0. CPU" in page
-    for name in ("table-2", "figure-7"):
+    assert "settings tried: tied: lr 0.003, output dropout 0 or lr 0.002, output dropout 0; GroC: lr 0.003" in page
+    assert "| tied | > 2,500 |" not in page and re.search(r"\| tied \| 1 to 50 \| \d+ \|", page)
+    assert re.search(r"\| 0% \| 0% \| 0% \| [\d.]+ \|", page) and re.search(r"\| 100% \| [1-9]\d?% \|", page)
+    for name in ("table-2", "figure-7", "figure-3", "coverage"):
         assert f"](work/{name}-ptb-quarter.png)" in page
         assert (tmp_path / "work" / f"{name}-ptb-quarter.png").stat().st_size > 1000
     whole, quarter = (tmp_path / "work" / "data" / name for name in ("ptb", "ptb-0.25"))
     assert (quarter / "dict.txt").read_text() == (whole / "dict.txt").read_text()
     assert lines_in(quarter, "train") == lines_in(whole, "train")[:15] and lines_in(quarter, "test") == lines_in(whole, "test")
+
+
+def analyses_of(commands, table, work):
+    """Train a GroC model beside tied, and make what is found out about both."""
+    analysis, about = ["python", PAPERS / "analyses.py"], ["--scale", "quarter", "--workdir", work]
+    assert "table-2-ptb-quarter.json has no GroC: run " in commands.fails(*analysis, "figure-3", *about)
+    commands.ok(*table, "--rows", "GroC")
+    for name in ("figure-3", "coverage", "figure-7"):
+        assert f"{name}-ptb-quarter.json" in commands.ok(*analysis, name, *about)
 
 
 def lines_in(data, split):
@@ -150,22 +159,6 @@ def test_rows_of_other_tables_and_options_have_folders_and_no_published_figures(
         for name in ("", "-forms-from")
     ]
     assert "-within-" in headers[1]["lexicon"] and "-within-" not in headers[0]["lexicon"]
-
-
-def test_models_of_a_table_are_analysed(commands, texts, tmp_path):
-    table = [*RUN, "table-2", "--from", texts, "--workdir", tmp_path, "--updates", "2", "--settings", "1", "--scale", "quarter"]
-    analysis = ["python", PAPERS / "analyses.py"]
-    about = ["--scale", "quarter", "--workdir", tmp_path]
-    assert "table-2-ptb-quarter.json has no GroC: run " in commands.fails(*analysis, "figure-3", *about)
-    commands.ok(*table, "--rows", "tied", "GroC")
-    for name in ("figure-3", "coverage"):
-        assert f"{name}-ptb-quarter.json" in commands.ok(*analysis, name, *about)
-    commands.ok("python", PAPERS / "report.py", tmp_path, "--out", tmp_path / "r.md")
-    page = (tmp_path / "r.md").read_text()
-    assert "| tied | > 2,500 |" not in page and re.search(r"\| tied \| 1 to 50 \| \d+ \|", page)
-    assert re.search(r"\| 0% \| 0% \| 0% \| [\d.]+ \|", page) and re.search(r"\| 100% \| [1-9]\d?% \|", page)
-    for name in ("figure-3", "coverage"):
-        assert (tmp_path / f"{name}-ptb-quarter.png").stat().st_size > 1000
 
 
 def test_unknown_rows_and_datasets_are_refused(commands, tmp_path):
