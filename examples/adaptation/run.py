@@ -149,12 +149,12 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
         union = ["--vocabulary", work / "data" / slug(domain) / "dict.txt", "--train", texts[domain]["train"]]
         binarise(tuned, texts[domain], union, texts[first]["valid"])
         logs = []
-        for name, (model, more) in FINETUNED.items():
+        for way, (model, more) in FINETUNED.items():
             options = [*scale.finetuning.split(), *more.split(), "--valid-subset", "valid,valid1"]
             options += ["--finetune-from-model", checkpoints[model]]
-            again = train(args, tuned, work / f"{slug(domain)}-{slug(name)}", options, model, args.finetune_updates)
+            again = train(args, tuned, work / f"{slug(domain)}-{slug(way)}", options, model, args.finetune_updates)
             logs.append(again.parent / "train.log")
-            row = f"{name}, finetuned"
+            row = f"{way}, finetuned"
             scored = score(work / "scores" / slug(row), tuned, again, model, "none", scale.caches, [1])
             rows.setdefault(row, {})[domain] = scored
         picture = work / f"finetuning-{slug(domain)}.png"
