@@ -78,18 +78,18 @@ def rows_in(results: Path, scale: Scale) -> Dict[str, Any]:
     """Return the rows that are done; refuse to put rows of another length beside them."""
     rows: Dict[str, Any] = json.loads(results.read_text())["rows"] if results.exists() else {}
     for label, row in rows.items():
-        for made in (found["made"] for found in row["runs"] if found["made"]["updates"] != scale.updates):
-            sys.exit(f"{results}: {label} was trained for {made['updates']} updates: give these, or another --workdir")
+        if others := {found["made"]["updates"] for found in row["runs"]} - {scale.updates}:
+            sys.exit(f"{results}: {label} was trained for {others.pop()} updates: give these, or another --workdir")
     return rows
 
 
 def check_source(args) -> None:
     """Refuse a text that is not the one in the folder, which would not be read."""
     record = args.workdir / "data" / f"{args.dataset}-source.txt"
-    if not record.exists():
+    if not (args.workdir / "data" / args.dataset / "binarised.json").exists():
         record.parent.mkdir(parents=True, exist_ok=True)
         record.write_text(str(args.source.resolve()) if args.source else "downloaded")
-    elif args.source and record.read_text() != str(args.source.resolve()):
+    elif args.source and record.exists() and record.read_text() != str(args.source.resolve()):
         sys.exit(
             f"{args.workdir} has the text of {record.read_text()}: leave out --from {args.source}, or give another --workdir"
         )

@@ -32,6 +32,8 @@ def texts(tmp_path):
 def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, tmp_path):
     table = [*RUN, "table-2", "--from", texts, "--workdir", tmp_path / "work", "--updates", "4", "--scale", "quarter"]
     command = [*table, "--settings", "2", "--seeds", "1", "2", "--rows"]
+    mistyped = [tmp_path / "none" if part == texts else part for part in command]
+    assert "none/train.txt" in commands.fails(*mistyped, "tied")  # which is not held against the right one
     output = commands.ok(*command, "tied")
     assert "tied: " in output and "(paper, at its size: 86.2)" in output
     saved = json.loads((tmp_path / "work" / "table-2-ptb-quarter.json").read_text())
