@@ -8,7 +8,7 @@ import zipfile
 from importlib import metadata
 
 import pytest
-from cli_helpers import BIN, ROOT, SMALL, TRAINING, WORDS, write
+from cli_helpers import ROOT, SMALL, TRAINING, WORDS, environment, write
 from setuptools import find_packages
 
 
@@ -52,17 +52,17 @@ def installed(tmp_path_factory):
 
 
 def test_a_wheel_carries_the_plugin(installed, tmp_path):
-    environment = {**os.environ, "PYTHONPATH": str(installed), "PATH": f"{BIN}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    variables = {**environment(), "PYTHONPATH": str(installed)}
 
-    def output(*command):
-        command = [str(part) for part in command]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd=tmp_path)
+    def output(program, *arguments):
+        command = [shutil.which(program, path=variables["PATH"]), *(str(part) for part in arguments)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=variables, cwd=tmp_path)
         assert done.returncode == 0, done.stdout[-3000:]
         return done.stdout
 
-    groc = [sys.executable, "-m", "fairseq_groc"]
-    user_dir = output(*groc, "user-dir").splitlines()[-1]
-    assert user_dir == str(installed / "fairseq_groc")
+    groc = ["python", "-m", "fairseq_groc"]
+    user_dir = output(sys.executable, *groc[1:], "user-dir").splitlines()[-1]
+    assert user_dir == output(*groc, "user-dir").splitlines()[-1] == str(installed / "fairseq_groc")
     assert "usage: preprocess.sh" in output(*groc, "preprocess", "--help")
     text, data = write(tmp_path / "train.txt", WORDS, 30, 1), tmp_path / "data"
     assert "dictionary" in output(*groc, "preprocess", "--train", text, "--dest", data, "--lexicon-path", "none")

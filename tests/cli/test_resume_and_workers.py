@@ -5,9 +5,10 @@ import shutil
 import socket
 import subprocess
 
+import forked_programs
 import pytest
 import torch
-from cli_helpers import BIN, PLUGIN, SMALL, SYSTEM_PATH, TRAINING
+from cli_helpers import BIN, PLUGIN, SMALL, SYSTEM_PATH, TRAINING, environment
 
 from fairseq_groc.data.training_log import read_curves
 
@@ -82,17 +83,20 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def distributed(data, save, *options):
-    command = [BIN / "fairseq-train", data, *PLUGIN, *SMALL, *TRAINING, "--save-dir", save, "--cpu"]
+def distributed(program, data, save, *options):
+    command = [program, data, *PLUGIN, *SMALL, *TRAINING, "--save-dir", save, "--cpu"]
     command += ["--distributed-world-size", "2", "--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
     return [*command, "--load-checkpoint-on-all-dp-ranks", *options]
 
 
 def two_workers(data, save, *options):
-    command = distributed(data, save, "--distributed-init-method", f"tcp://127.0.0.1:{free_port()}", *options)
+    program = forked_programs.folder() / "fairseq-train"
+    command = distributed(program, data, save, "--distributed-init-method", f"tcp://127.0.0.1:{free_port()}", *options)
     command += ["--distributed-no-spawn", "--distributed-rank"]
     ranks = [
-        subprocess.Popen([str(c) for c in [*command, rank]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        subprocess.Popen(
+            [str(c) for c in [*command, rank]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment()
+        )
         for rank in (0, 1)
     ]
     outputs = [rank.communicate(timeout=120)[0] for rank in ranks]
@@ -130,7 +134,7 @@ def test_launchers_train_to_the_weights_of_one_worker(commands, corpus, tmp_path
     options = ["--max-update", "3", "--dropout", "0", "--dropout-in", "0", "--optimizer", "sgd", "--lr", "0.1"]
     options += ["--disable-validation", "--batch-size"]
     commands.train(corpus / "data", tmp_path / "one", *options, "4")
-    command = distributed(corpus / "data", tmp_path / "two", *options, "2")
+    command = distributed(BIN / "fairseq-train", corpus / "data", tmp_path / "two", *options, "2")
     if launcher == "torchrun":
         rank = 'exec "$@" --distributed-init-method env:// --distributed-no-spawn --distributed-rank $RANK'
         port = ["--nproc_per_node", "2", "--master_port", free_port()]
