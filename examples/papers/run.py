@@ -19,6 +19,7 @@ from typing import Any, Dict, List
 from experiments import EXPERIMENTS, SCALES, Row, Scale, options_of, preset_of
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import load_indexed_dataset
+from filelock import FileLock
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, in_process, run
 from fairseq_groc.cli.results import label_log_axis, machine, pyplot, write_json
@@ -67,10 +68,11 @@ def main() -> None:
     for row in experiment.rows:
         if args.rows is None or row.label in args.rows:
             made = figures_of(args, row, scale, rows_in(results, scale).get(row.label, {"tried": [], "runs": []}))
-            rows = {**rows_in(results, scale), row.label: made}  # read again: others may have been made beside this
-            rows = {label: rows[label] for label in labels if label in rows}
-            write_json(results, {**about, "rows": rows})
-            draw(rows, results.with_suffix(".png"))
+            with FileLock(f"{results}.lock"):  # others may be made beside this
+                rows = {**rows_in(results, scale), row.label: made}
+                rows = {label: rows[label] for label in labels if label in rows}
+                write_json(results, {**about, "rows": rows})
+                draw(rows, results.with_suffix(".png"))
             print(line(row.label, rows[row.label]), flush=True)
 
 
@@ -103,10 +105,16 @@ def prepare(args, tables: str = "", share: float = 1.0) -> Path:
         tables: options of preprocess.sh; {data}: the folder with the whole lexicon
         share: of the training text's lines
     """
-    name = args.dataset + (f"-{share:g}" if share < 1 else "") + suffix(tables)
-    data = args.workdir / "data" / name
-    if (data / "binarised.json").exists():
-        return data
+    data = args.workdir / "data" / (args.dataset + (f"-{share:g}" if share < 1 else "") + suffix(tables))
+    data.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{data}.lock"):  # another command may want it as well
+        if not (data / "binarised.json").exists():
+            preprocess(args, data, tables, share)
+    return data
+
+
+def preprocess(args, data: Path, tables: str, share: float) -> None:
+    """Make a data folder; see *prepare*."""
     lexicon = [part.format(data=prepare(args, share=share)) if "{" in part else part for part in tables.split()]
     if share < 1:
         whole = prepare(args)
@@ -117,7 +125,6 @@ def prepare(args, tables: str = "", share: float = 1.0) -> Path:
     else:
         source = ["--from", args.source] if args.source else []
         run(ROOT / "scripts" / "preprocess.sh", "--dataset", DATASETS[args.dataset], *source, *lexicon, "--dest", data)
-    return data
 
 
 def text_of(data: Path, split: str, folder: str, share: float) -> Path:

@@ -5,6 +5,7 @@ import json
 import re
 import runpy
 from argparse import Namespace
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -149,11 +150,16 @@ def test_options_of_every_row_and_scale_are_taken(monkeypatch):
 
 
 def test_rows_of_other_tables_and_options_have_folders_and_no_published_figures(commands, texts, tmp_path):
-    row = "forms of the vocabulary only"
+    """Two commands begin beside each other in a folder that is not there."""
+    row, other = "forms of the vocabulary only", "bias through tanh"
     tmp_path = tmp_path / "with a blank"
     command = [*RUN, "choices", "--from", texts, "--workdir", tmp_path, "--updates", "2", "--settings", "1", "--scale", "quarter"]
-    commands.ok(*command, "--rows", row)
-    found = json.loads((tmp_path / "choices-ptb-quarter.json").read_text())["rows"][row]
+    with ThreadPoolExecutor() as both:
+        outputs = list(both.map(lambda label: commands.ok(*command, "--rows", label), (row, other)))
+    assert "".join(outputs).count("preprocess.sh --dataset ptb") == 1
+    rows = json.loads((tmp_path / "choices-ptb-quarter.json").read_text())["rows"]
+    assert list(rows) == [other, row]  # as the table has them
+    found = rows[row]
     assert found["paper"] == {"parameters_millions": None, "valid": None, "test": None}
     assert "groc_lstm_lm_ptb-forms-from-lr0.003" in found["runs"][0]["checkpoint"]
     headers = [
