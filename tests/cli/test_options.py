@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from fairseq_groc.cli.config import preset_config
 from fairseq_groc.cli.presets import table
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModelConfig
-from fairseq_groc.options import HEAD_OPTIONS, HeadConfig, SharedHeadConfig
+from fairseq_groc.options import HEAD_OPTIONS, HeadConfig, SharedHeadConfig, flag
 from fairseq_groc.presets import PRESETS
 from fairseq_groc.tasks.wordnet_lexicon import WordnetLexiconConfig
 
@@ -72,9 +72,12 @@ GIVEN = {
 
 
 def parse(*arguments):
-    parser = options.get_training_parser()
-    args = options.parse_args_and_arch(parser, ["DATA", *PLUGIN, "--batch-size", "2", *arguments])
-    return convert_namespace_to_omegaconf(args)
+    return convert_namespace_to_omegaconf(namespace(*arguments))
+
+
+def namespace(*arguments):
+    """Return what argparse makes of the arguments and the architecture of its defaults, in milliseconds."""
+    return options.parse_args_and_arch(options.get_training_parser(), ["DATA", *PLUGIN, "--batch-size", "2", *arguments])
 
 
 def own(config):
@@ -83,17 +86,26 @@ def own(config):
     return names - {"data", "_name"}
 
 
-@pytest.mark.parametrize("arch", ["groc_lstm_lm", *PRESETS])
+FLAGS = [
+    part
+    for name, value in GIVEN.items()
+    for part in ([flag(name)] if value is True else [flag(name), str(value).replace(" ", "")])
+]
+
+
+@pytest.mark.parametrize("arch", ["groc_lstm_lm", "groc_lstm_lm_ptb", "drill_lstm_lm_4_layers"])
 def test_every_option_arrives_from_the_command_line(arch):
     assert own(WordnetLexiconConfig) | own(GrocLSTMLanguageModelConfig) == set(GIVEN)
-    flags = []
-    for name, value in GIVEN.items():
-        flag = "--" + name.replace("_", "-")
-        flags += [flag] if value is True else [flag, str(value).replace(" ", "")]
-    cfg = parse("--arch", arch, *flags)
+    cfg = parse("--arch", arch, *FLAGS)
     for section, config in ((cfg.task, WordnetLexiconConfig), (cfg.model, GrocLSTMLanguageModelConfig)):
         for name in own(config):
             assert section[name] == GIVEN[name], name
+
+
+@pytest.mark.parametrize("arch", sorted(PRESETS))
+def test_no_preset_takes_the_place_of_what_is_given(arch):
+    given, plain = namespace("--arch", arch, *FLAGS), namespace("--arch", "groc_lstm_lm", *FLAGS)
+    assert {name: getattr(given, name) for name in GIVEN} == {name: getattr(plain, name) for name in GIVEN}
 
 
 def test_every_option_arrives_from_yaml():
