@@ -14,7 +14,7 @@ import statistics
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Tuple
 
 from experiments import ANALYSES, EXPERIMENTS, SCALES, TABLE_5
 
@@ -191,14 +191,13 @@ def cells(label: str, row: Dict[str, Any]) -> List[str]:
     runs, paper = row["runs"], row["paper"]
     figures = [spread([run[key] for run in runs]) for key in ("valid", "test")]
     published = [f"{paper[key]:g}" if paper[key] else "" for key in ("parameters_millions", "valid", "test")]
-    return [label, f"{runs[0]['parameters'] / 1e6:.2f}", setting(row["setting"]), *figures, cost(runs[0].get("cost")), *published]
+    return [label, f"{runs[0]['parameters'] / 1e6:.2f}", setting(row["setting"]), *figures, cost(runs), *published]
 
 
-def cost(measured: Optional[Dict[str, float]]) -> str:
-    """Return what a run took, in words; nothing if it was interrupted or made by an earlier version."""
-    if not measured:
-        return ""
-    return f"{measured['seconds'] / 60:.0f}, {measured['peak_gib']:.1f}, {measured['disk_mib']:.0f}"
+def cost(runs: List[Dict[str, Any]]) -> str:
+    """Return what a run took, in words; nothing if all were interrupted or made by an earlier version."""
+    measured = next((run["cost"] for run in runs if run["cost"]), None)
+    return "" if measured is None else f"{measured['seconds'] / 60:.0f}, {measured['peak_gib']:.1f}, {measured['disk_mib']:.0f}"
 
 
 def setting(values: Dict[str, Any]) -> str:
