@@ -82,7 +82,7 @@ def draw(compared: Dict[str, List[Bin]], path: Path) -> None:
     """Save median and mean differences as bars, as GroC's Figure 3."""
     plot = pyplot()
     first = next(iter(compared.values()))
-    figure, panels = plot.subplots(1, 2, figsize=(10, 3.8))
+    figure, panels = plot.subplots(1, 2, figsize=(max(10, 2 * len(first)), 3.8))
     width = 0.8 / len(compared)
     for panel, key in zip(panels, ("median", "mean")):
         for number, (name, bins) in enumerate(compared.items()):
