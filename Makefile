@@ -10,7 +10,8 @@ export PATH := $(abspath $(BIN)):$(PATH)
 
 test: install lint
 	@echo "== tests"
-	OMP_NUM_THREADS=1 python -m pytest -q --numprocesses 2 --dist loadfile --durations 10 tests
+	# in the order of the files: those of commands, which take minutes, begin, and those of modules fill the end
+	OMP_NUM_THREADS=1 python -m pytest -q --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 10 tests
 
 lint: install
 	@echo "== linters"
