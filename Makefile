@@ -8,9 +8,9 @@ export PATH := $(abspath $(BIN)):$(PATH)
 
 .PHONY: test lint quickstart install clean
 
+# in the order of the files: those of commands, which take minutes, begin, and those of modules fill the end
 test: install lint
 	@echo "== tests"
-	# in the order of the files: those of commands, which take minutes, begin, and those of modules fill the end
 	OMP_NUM_THREADS=1 python -m pytest -q --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 10 tests
 
 lint: install
