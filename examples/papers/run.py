@@ -57,7 +57,6 @@ def main() -> None:
     os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
     results = args.workdir / f"{args.experiment}-{args.dataset}-{args.scale}.json"
     rows_in(results, scale)
-    check_source(args)
     about = {
         "experiment": args.experiment,
         "title": experiment.title,
@@ -85,20 +84,15 @@ def rows_in(results: Path, scale: Scale) -> Dict[str, Any]:
     return rows
 
 
-def check_source(args) -> None:
-    """Refuse a text that is not the one in the folder, which would not be read."""
-    record = args.workdir / "data" / f"{args.dataset}-source.txt"
-    if not (args.workdir / "data" / args.dataset / "binarised.json").exists():
-        record.parent.mkdir(parents=True, exist_ok=True)
-        record.write_text(str(args.source.resolve()) if args.source else "downloaded")
-    elif args.source and record.exists() and record.read_text() != str(args.source.resolve()):
-        sys.exit(
-            f"{args.workdir} has the text of {record.read_text()}: leave out --from {args.source}, or give another --workdir"
-        )
+def record_of(args) -> Path:
+    """Return the file that says where the text in the folder is from."""
+    return args.workdir / "data" / f"{args.dataset}-source.txt"
 
 
 def prepare(args, tables: str = "", share: float = 1.0) -> Path:
     """Return the data folder of the text with what a row has of the lexicon, made if it is not there.
+
+    A text that is not the one in the folder is refused: it would not be read.
 
     Args:
         args: of the program: dataset, workdir, source
@@ -110,6 +104,11 @@ def prepare(args, tables: str = "", share: float = 1.0) -> Path:
     with FileLock(f"{data}.lock"):  # another command may want it as well
         if not (data / "binarised.json").exists():
             preprocess(args, data, tables, share)
+    record = record_of(args)
+    if args.source and record.exists() and record.read_text() != str(args.source.resolve()):
+        sys.exit(
+            f"{args.workdir} has the text of {record.read_text()}: leave out --from {args.source}, or give another --workdir"
+        )
     return data
 
 
@@ -124,6 +123,7 @@ def preprocess(args, data: Path, tables: str, share: float) -> None:
             run(ROOT / "scripts" / "preprocess.sh", *texts, *lexicon, "--dest", data)
     else:
         source = ["--from", args.source] if args.source else []
+        record_of(args).write_text(str(args.source.resolve()) if args.source else "downloaded")
         run(ROOT / "scripts" / "preprocess.sh", "--dataset", DATASETS[args.dataset], *source, *lexicon, "--dest", data)
 
 

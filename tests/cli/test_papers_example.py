@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 import runpy
+import time
 from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from cli_helpers import PLUGIN, ROOT, WORDS, write
 from fairseq import options
 from fairseq.data.data_utils import load_indexed_dataset
+from filelock import FileLock
 
 from fairseq_groc.__main__ import _parser as main_parser
 from fairseq_groc.modules.updates import is_frozen
@@ -150,15 +152,23 @@ def test_options_of_every_row_and_scale_are_taken(monkeypatch):
 
 
 def test_rows_of_other_tables_and_options_have_folders_and_no_published_figures(commands, texts, tmp_path):
-    """Two commands begin beside each other in a folder that is not there."""
+    """Two commands begin beside each other in an empty folder, and a third adds its row while they wait to add theirs."""
     row, other = "forms of the vocabulary only", "bias through tanh"
     tmp_path = tmp_path / "with a blank"
     command = [*RUN, "choices", "--from", texts, "--workdir", tmp_path, "--updates", "2", "--settings", "1", "--scale", "quarter"]
+    tmp_path.mkdir()
+    results = tmp_path / "choices-ptb-quarter.json"
+    third = {"runs": [{"made": {"updates": 2}, "curve": [[1, 9], [2, 8]]}]}
     with ThreadPoolExecutor() as both:
-        outputs = list(both.map(lambda label: commands.ok(*command, "--rows", label), (row, other)))
+        with FileLock(f"{results}.lock"):
+            made = [both.submit(commands.ok, *command, "--rows", label) for label in (row, other)]
+            while len(list(tmp_path.rglob("test.json"))) < 2 and not any(one.done() for one in made):
+                time.sleep(0.1)
+            results.write_text(json.dumps({"rows": {"full updates": third}}))
+        outputs = [one.result() for one in made]
     assert "".join(outputs).count("preprocess.sh --dataset ptb") == 1
-    rows = json.loads((tmp_path / "choices-ptb-quarter.json").read_text())["rows"]
-    assert list(rows) == [other, row]  # as the table has them
+    rows = json.loads(results.read_text())["rows"]
+    assert list(rows) == [other, row, "full updates"]  # as the table has them
     found = rows[row]
     assert found["paper"] == {"parameters_millions": None, "valid": None, "test": None}
     assert "groc_lstm_lm_ptb-forms-from-lr0.003" in found["runs"][0]["checkpoint"]
