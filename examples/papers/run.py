@@ -8,18 +8,20 @@ WORKDIR/EXPERIMENT-DATASET-SCALE.json has what tables are made from (examples/pa
 
 import argparse
 import json
+import logging
 import os
 import shlex
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, Iterator, List
 
 from experiments import EXPERIMENTS, SCALES, Row, Scale, options_of, preset_of
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import load_indexed_dataset
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, in_process, run
 from fairseq_groc.cli.results import label_log_axis, machine, pyplot, write_json
@@ -30,7 +32,7 @@ from fairseq_groc.presets import PRESETS
 
 VALIDATIONS = 10  # of a run
 IN_BF16 = "--encode-in-bf16"
-MADE, COST = "made.json", "cost.json"  # of a run: how and on what; what training and validation took
+MADE, COST, LOG = "made.json", "cost.json", "train.log"  # of a run: how and on what; what training and validation took
 DATASETS = {"ptb": "ptb", "wikitext2": "wikitext-2"}
 
 
@@ -66,13 +68,31 @@ def main() -> None:
     }
     for row in experiment.rows:
         if args.rows is None or row.label in args.rows:
-            made = figures_of(args, row, scale, rows_in(results, scale).get(row.label, {"tried": [], "runs": []}))
-            with FileLock(f"{results}.lock"):  # others may be made beside this
-                rows = {**rows_in(results, scale), row.label: made}
-                rows = {label: rows[label] for label in labels if label in rows}
-                write_json(results, {**about, "rows": rows})
-                draw(rows, results.with_suffix(".png"))
+            with held(results.with_name(f"{results.stem} {row.label}")):
+                made = figures_of(args, row, scale, rows_in(results, scale).get(row.label, {"tried": [], "runs": []}))
+                with held(results):
+                    rows = {**rows_in(results, scale), row.label: made}
+                    rows = {label: rows[label] for label in labels if label in rows}
+                    write_json(results, {**about, "rows": rows})
+                    draw(rows, results.with_suffix(".png"))
             print(line(row.label, rows[row.label]), flush=True)
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Keep other commands, that may run beside this one, from writing the same; say so where they are waited for."""
+    logging.getLogger("filelock").setLevel(logging.WARNING)  # fairseq's root logger lets debugging through
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(f"{path}.lock")
+    try:
+        lock.acquire(timeout=1)
+    except Timeout:
+        print(f"waiting for another command that makes {path}", flush=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def rows_in(results: Path, scale: Scale) -> Dict[str, Any]:
@@ -100,8 +120,7 @@ def prepare(args, tables: str = "", share: float = 1.0) -> Path:
         share: of the training text's lines
     """
     data = args.workdir / "data" / (args.dataset + (f"-{share:g}" if share < 1 else "") + suffix(tables))
-    data.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{data}.lock"):  # another command may want it as well
+    with held(data):
         if not (data / "binarised.json").exists():
             preprocess(args, data, tables, share)
     record = record_of(args)
@@ -158,10 +177,11 @@ def figures_of(args, row: Row, scale: Scale, before: Dict[str, Any]) -> Dict[str
     runs = []
     for seed in (first, *others):
         found = train(setting, seed)
-        report = args.workdir / Path(found["checkpoint"]).parent / "test.json"
-        if not report.exists():
-            checkpoint = args.workdir / found["checkpoint"]
-            in_process("evaluate", "--path", checkpoint, "--data", data, "--no-tuned-adapters", "--out", report)
+        checkpoint = args.workdir / found["checkpoint"]
+        report = checkpoint.parent / "test.json"
+        with held(report):
+            if not report.exists():
+                in_process("evaluate", "--path", checkpoint, "--data", data, "--no-tuned-adapters", "--out", report)
         scored = json.loads(report.read_text())
         runs.append({**found, "test": scored["all"]["perplexity"], "tokens": scored["tokens_scored"]})
     return {"preset": preset, "setting": setting, "paper": paper, "runs": runs, "tried": tried}
@@ -183,8 +203,18 @@ def trained(args, data: Path, name: str, model: List, scale: Scale, setting: Dic
     parts += ["bf16"] if IN_BF16 in model else []
     updates = scale.updates
     save = args.workdir / args.scale / "-".join([*parts, str(updates)] if updates else parts)
-    log, options = save / "train.log", training_options(model, scale, setting, seed)
+    options = training_options(model, scale, setting, seed)
     made = {"machine": machine(), "updates": updates, "in_bf16": IN_BF16 in model, "options": shlex.join(options)}
+    with held(save):
+        made = train_in(save, data, options, made)
+    checkpoint = str((save / "checkpoint_best.pt").relative_to(args.workdir))
+    cost = json.loads((save / COST).read_text()) if (save / COST).exists() else None
+    return {"setting": setting, "seed": seed, **figures(save / LOG), "made": made, "cost": cost, "checkpoint": checkpoint}
+
+
+def train_in(save: Path, data: Path, options: List[str], made: Dict[str, Any]) -> Dict[str, Any]:
+    """Train in the folder unless that is done; return how it was made."""
+    log = save / LOG
     if log.exists():
         kept = json.loads((save / MADE).read_text()) if (save / MADE).exists() else {"options": "not recorded"}
         if kept["options"] != made["options"]:
@@ -201,9 +231,7 @@ def trained(args, data: Path, name: str, model: List, scale: Scale, setting: Dic
         print(f"{save.name}: {seconds:,.0f} s, {peak:.1f} GiB", flush=True)
         if not resumed:  # or its seconds would be those of its last part
             write_json(save / COST, {"seconds": seconds, "peak_gib": peak, "disk_mib": disk_mib(save)})
-    cost = json.loads((save / COST).read_text()) if (save / COST).exists() else None
-    checkpoint = str((save / "checkpoint_best.pt").relative_to(args.workdir))
-    return {"setting": setting, "seed": seed, **figures(log), "made": made, "cost": cost, "checkpoint": checkpoint}
+    return made
 
 
 def training_options(model: List, scale: Scale, setting: Dict[str, Any], seed: int) -> List[str]:

@@ -152,7 +152,7 @@ def test_options_of_every_row_and_scale_are_taken(monkeypatch):
 
 
 def test_rows_of_other_tables_and_options_have_folders_and_no_published_figures(commands, texts, tmp_path):
-    """Two commands begin beside each other in an empty folder, and a third adds its row while they wait to add theirs."""
+    """Commands begin at once in an empty folder, two for one row; another adds its row while they wait to add theirs."""
     row, other = "forms of the vocabulary only", "bias through tanh"
     tmp_path = tmp_path / "with a blank"
     command = [*RUN, "choices", "--from", texts, "--workdir", tmp_path, "--updates", "2", "--settings", "1", "--scale", "quarter"]
@@ -161,7 +161,7 @@ def test_rows_of_other_tables_and_options_have_folders_and_no_published_figures(
     third = {"runs": [{"made": {"updates": 2}, "curve": [[1, 9], [2, 8]]}]}
     with ThreadPoolExecutor() as both:
         with FileLock(f"{results}.lock"):
-            made = [both.submit(commands.ok, *command, "--rows", label) for label in (row, other)]
+            made = [both.submit(commands.ok, *command, "--rows", *label) for label in ((row,), (other,), (other, "--seeds", "2"))]
             while len(list(tmp_path.rglob("test.json"))) < 2 and not any(one.done() for one in made):
                 time.sleep(0.1)
             results.write_text(json.dumps({"rows": {"full updates": third}}))
@@ -169,6 +169,12 @@ def test_rows_of_other_tables_and_options_have_folders_and_no_published_figures(
     assert "".join(outputs).count("preprocess.sh --dataset ptb") == 1
     rows = json.loads(results.read_text())["rows"]
     assert list(rows) == [other, row, "full updates"]  # as the table has them
+    assert sorted(found["seed"] for found in rows[other]["runs"]) == [1, 2] and [
+        found["seed"] for found in rows[row]["runs"]
+    ] == [1]
+    assert f"waiting for another command that makes {results.with_name('choices-ptb-quarter bias through tanh')}" in "".join(
+        outputs
+    )
     found = rows[row]
     assert found["paper"] == {"parameters_millions": None, "valid": None, "test": None}
     assert "groc_lstm_lm_ptb-forms-from-lr0.003" in found["runs"][0]["checkpoint"]
