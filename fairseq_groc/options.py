@@ -56,9 +56,17 @@ class HeadConfig(FairseqDataclass):
     )
     correction_dim: int = field(default=128, metadata={"help": "numbers a word that correct the convolutional head"})
     num_softmaxes: int = field(default=15, metadata={"help": "softmaxes of mixture_of_softmaxes"})
+    init_range: float = field(
+        default=0.05,
+        metadata={
+            "help": "rows, head and groc_lstm_lm's LSTM begin with numbers up to this, either way (GroC, appendix B.1: 0.05; "
+            "small models learn faster from 0.2)"
+        },
+    )
 
 
-HEAD_OPTIONS = tuple(f.name for f in fields(HeadConfig) if f.name != "_name")
+SHARED_OPTIONS = tuple(f.name for f in fields(HeadConfig) if f.name != "_name")
+HEAD_OPTIONS = tuple(name for name in SHARED_OPTIONS if name != "init_range")  # what a checkpoint's parameters are for
 
 # the same options as a model sees them: each inherits the task's value
 SharedHeadConfig = make_dataclass(
@@ -96,6 +104,8 @@ def head_settings(cfg) -> Dict[str, Any]:
     for name, least in (("output_depth", 0), ("output_joint_dim", 0), ("correction_dim", 1), ("num_softmaxes", 1)):
         if settings[name] < least:
             raise OptionError(f"{flag(name)} {settings[name]}: expected {least} or more")
+    if not cfg.init_range > 0:
+        raise OptionError(f"--init-range {cfg.init_range:g}: expected a number above 0")
     if not any(n > 0 for n in settings["char_filters"]):
         raise OptionError(f"--char-filters {settings['char_filters']}: expected a list of counts like [32,32,64]")
     return settings

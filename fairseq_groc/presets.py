@@ -92,6 +92,7 @@ _SMALL = {
     "char_filters": [16, 32, 48, 64, 96, 128],
     "output_depth": 0,
     "output_dropout": 0.0,
+    "init_range": 0.2,
 }
 # AWD-LSTM's sizes; its weight-dropped encoder is pending, ours stands in for it
 _DRILL = {
@@ -101,6 +102,7 @@ _DRILL = {
     "dropout": 0.25,
     "dropout_in": 0.4,
     "dropout_out": 0.0,
+    "init_range": 0.1,
 }
 
 

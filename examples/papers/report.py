@@ -74,11 +74,20 @@ def commands(results: Dict[str, Any]) -> List[str]:
     labels: Dict[str, List[str]] = {}
     for label, row in results["rows"].items():
         made, seeds = row["runs"][0]["made"], [str(run["seed"]) for run in row["runs"]]
-        options = f" --settings {len(row['tried'])}" + (f" --seeds {' '.join(seeds)}" if len(seeds) > 1 else "")
+        options = settings(results, label) + (f" --seeds {' '.join(seeds)}" if len(seeds) > 1 else "")
         options += f" --updates {made['updates']}" if made["updates"] != SCALES[results["scale"]].updates else ""
         labels.setdefault(options + (" --in-bf16" if made["in_bf16"] else ""), []).append(shlex.quote(label))
     about = f"{results['experiment']} --dataset {results['dataset']} --scale {results['scale']} --workdir DIR"
     return [f"python examples/papers/run.py {about} --rows {' '.join(of)}{options}" for options, of in labels.items()]
+
+
+def settings(results: Dict[str, Any], label: str) -> str:
+    """Return the option of run.py that tries what a row's settings were chosen from."""
+    made = [found["setting"] for found in results["rows"][label]["tried"]]
+    row = next(row for row in EXPERIMENTS[results["experiment"]].rows if row.label == label)
+    if made == row.settings(SCALES[results["scale"]].grid)[: len(made)]:
+        return f" --settings {len(made)}"
+    return " --setting " + " ".join(",".join(f"{key}={value:g}" for key, value in one.items()) for one in made)
 
 
 def tried(rows: Dict[str, Any]) -> str:

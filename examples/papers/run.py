@@ -46,6 +46,9 @@ def main() -> None:
     parser.add_argument("--rows", nargs="+", help="only these")
     parser.add_argument("--updates", type=int, help="of a run, in place of the scale's")
     parser.add_argument("--settings", type=int, help="try so many of the scale's grid, from its beginning; else all")
+    parser.add_argument(
+        "--setting", type=setting_of, nargs="+", help="try these in place of the grid: lr=0.003,output_dropout=0.2"
+    )
     parser.add_argument("--in-bf16", action="store_true", help="the word encoder's products in bfloat16, on CPUs that have it")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="each a run with the settings that the first one chose")
     args = parser.parse_args()
@@ -55,7 +58,7 @@ def main() -> None:
         parser.error(f"{args.experiment} has no {args.dataset}: {', '.join(experiment.datasets)}")
     if unknown := set(args.rows or []) - set(labels):
         parser.error(f"--rows {' '.join(sorted(unknown))}: expected some of {', '.join(labels)}")
-    scale = scale._replace(updates=args.updates or scale.updates)
+    scale = scale._replace(updates=args.updates or scale.updates, grid=args.setting or scale.grid)
     os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
     results = args.workdir / f"{args.experiment}-{args.dataset}-{args.scale}.json"
     rows_in(results, scale)
@@ -76,6 +79,11 @@ def main() -> None:
                     write_json(results, {**about, "rows": rows})
                     draw(rows, results.with_suffix(".png"))
             print(line(row.label, rows[row.label]), flush=True)
+
+
+def setting_of(text: str) -> Dict[str, float]:
+    """Return what was typed as a setting."""
+    return {key: float(value) for key, value in (part.split("=") for part in text.split(","))}
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from dataclasses import fields
 import yaml
 from omegaconf import OmegaConf
 
-from fairseq_groc.options import HEAD_OPTIONS
+from fairseq_groc.options import SHARED_OPTIONS
 from fairseq_groc.presets import PRESETS
 
 
@@ -23,9 +23,9 @@ def preset_config(name: str) -> dict:
     from fairseq_groc.options import HeadConfig
 
     defaults = OmegaConf.to_container(OmegaConf.structured(HeadConfig()))
-    sizes = {f.name: f.default for f in fields(GrocLSTMLanguageModelConfig) if f.name != "_name" and f.name not in HEAD_OPTIONS}
+    sizes = {f.name: f.default for f in fields(GrocLSTMLanguageModelConfig) if f.name != "_name" and f.name not in SHARED_OPTIONS}
     preset = {**defaults, **sizes, **PRESETS[name].options}
-    head = {key: preset[key] for key in HEAD_OPTIONS}
+    head = {key: preset[key] for key in SHARED_OPTIONS}
     small = name == "groc_lstm_lm_small"
     return {
         "common": {"user_dir": "fairseq_groc", "log_interval": 100, "seed": 1},

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from fairseq_groc.data.carried import CarriedState
 from fairseq_groc.errors import OptionError
-from fairseq_groc.models.word_decoder import INIT_RANGE
 from fairseq_groc.modules.lstm import LSTMEncoder, State
 from fairseq_groc.options import SharedHeadConfig
 from fairseq_groc.presets import PRESETS
@@ -61,7 +60,7 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
         self.output_projection = nn.Linear(dim, size, device="meta")
         self.carried = {True: CarriedState(), False: CarriedState()}  # in training, in evaluation
         for parameter in self.encoder.parameters():
-            parameter.data.uniform_(-INIT_RANGE, INIT_RANGE)
+            parameter.data.uniform_(-cfg.init_range, cfg.init_range)
 
     def forward(self, prev_output_tokens: Tensor, encoder_out=None, incremental_state=None, src_lengths=None, block=None):
         """Return logits (B, T, V), -inf for impossible words.

@@ -21,11 +21,12 @@ from fairseq_groc.modules.word_layers import InputLayer, OutputLayer
 from fairseq_groc.options import OPTIONS_VERSION, flag
 
 logger = logging.getLogger(__name__)
-INIT_RANGE = 0.05  # GroC, appendix B.1
 OUTPUTS = ("output_projection", "fc_out", "fc3")  # what makes the logits: transformer and lightconv, lstm, fconv
 
 
-def attach_head(decoder, settings: Dict[str, Any], vocabulary: Optional[Vocabulary], every_entry: bool = False) -> None:
+def attach_head(
+    decoder, settings: Dict[str, Any], vocabulary: Optional[Vocabulary], init_range: float, every_entry: bool = False
+) -> None:
     """Replace a decoder's word embedding and what makes its logits by ``--output-head`` and the embedding that goes with it.
 
     The decoder is used as it is otherwise; it becomes a ``WordDecoder``.
@@ -34,6 +35,7 @@ def attach_head(decoder, settings: Dict[str, Any], vocabulary: Optional[Vocabula
         decoder: of a fairseq model, with ``embed_tokens`` and one of ``OUTPUTS``
         settings: the options of ``options.HeadConfig`` by name
         vocabulary: for heads that read spellings
+        init_range: parameters of rows and head begin uniformly from minus to plus this
         every_entry: give the dictionary's special entries and fillers a probability too, as label smoothing needs it
 
     Raises:
@@ -44,10 +46,10 @@ def attach_head(decoder, settings: Dict[str, Any], vocabulary: Optional[Vocabula
     dim, words = decoder.embed_tokens.embedding_dim, decoder.dictionary.symbols
     width = getattr(layer, "in_features", None) or layer.weight.size(1)
     embedding, head = build_embedding(words, dim, settings), build_head(words, dim, settings)
-    _initialise(head)
+    _initialise(head, init_range)
     for module in embedding.modules():
         if isinstance(module, WordRows):
-            _initialise(module)
+            _initialise(module, init_range)
     impossible = ~(torch.tensor(predictable_words(words)) | every_entry)
     decoder.words = WordMatrices(embedding, head, vocabulary, impossible)
     decoder.embed_tokens = InputLayer(decoder.words, dim, decoder.embed_tokens.padding_idx)
@@ -56,14 +58,14 @@ def attach_head(decoder, settings: Dict[str, Any], vocabulary: Optional[Vocabula
     decoder.__class__ = type(type(decoder).__name__, (WordDecoder, type(decoder)), {})
 
 
-def _initialise(module: nn.Module) -> None:
+def _initialise(module: nn.Module, limit: float) -> None:
     """Draw all parameters as the papers do, but those of a surface encoder."""
     if isinstance(module, SurfaceEncoder):
         return
     for parameter in module.parameters(recurse=False):
-        parameter.data.uniform_(-INIT_RANGE, INIT_RANGE)
+        parameter.data.uniform_(-limit, limit)
     for child in module.children():
-        _initialise(child)
+        _initialise(child, limit)
 
 
 def _output_of(decoder) -> str:

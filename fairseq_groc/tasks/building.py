@@ -6,10 +6,10 @@ from typing import Any, Dict, Optional, Tuple
 
 import torch
 from fairseq import utils
+from omegaconf import OmegaConf, open_dict
 
 from fairseq_groc.errors import OptionError
 from fairseq_groc.lexicon.tables import load_tables
-from fairseq_groc.models.word_decoder import INIT_RANGE
 from fairseq_groc.modules.build import needs_lexicon, needs_spellings, ngram_widths
 from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.modules.rows import WordRows
@@ -42,6 +42,19 @@ def lexicon_vocabulary(cfg, dictionary, settings: Dict[str, Any]) -> Tuple[Optio
     return Vocabulary(tables.forms(), relations, definitions, widths), tables.lexicon
 
 
+def complete(cfg, task_options) -> None:
+    """Give the options that a checkpoint's model refers to, the task's, the defaults of those that are newer than it.
+
+    Args:
+        cfg: of the model
+        task_options: of the task as it was set up, with defaults
+    """
+    root = cfg._get_parent() if OmegaConf.is_config(cfg) else None
+    if root is not None and "task" in root:
+        with open_dict(root):
+            root.task = task_options
+
+
 def configure(words: WordMatrices, cfg, training: bool) -> None:
     """Set how new rows begin, and how much of the word embeddings a training step computes.
 
@@ -50,7 +63,7 @@ def configure(words: WordMatrices, cfg, training: bool) -> None:
     """
     for module in words.modules():
         if isinstance(module, WordRows):
-            module.draw_new, module.new_range = cfg.draw_new_rows, INIT_RANGE if training else 0.0
+            module.draw_new, module.new_range = cfg.draw_new_rows, cfg.init_range if training else 0.0
         if isinstance(module, SurfaceEncoder):
             module.chunk = cfg.encoding_chunk
             module.training_precision = torch.bfloat16 if cfg.encode_in_bf16 else None

@@ -47,5 +47,5 @@ class TranslationOutputHeadTask(TranslationTask):
             raise OptionError("the head takes over the decoder's embeddings: leave --share-all-embeddings out")
         words, widths = self.target_dictionary.symbols, ngram_widths(settings)
         vocabulary = Vocabulary.of_words(words, widths) if needs_spellings(settings) else None
-        attach_head(model.decoder, settings, vocabulary, every_entry=True)
+        attach_head(model.decoder, settings, vocabulary, self.cfg.init_range, every_entry=True)
         return model

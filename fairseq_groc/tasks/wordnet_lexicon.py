@@ -21,7 +21,7 @@ from fairseq_groc.modules.adapters import OPTIONS, Adapter, AdapterSettings
 from fairseq_groc.modules.adapters.settings import on_registration
 from fairseq_groc.options import head_settings
 from fairseq_groc.tasks.adapting import check_remembered, make_adapter, report_impossible
-from fairseq_groc.tasks.building import configure, lexicon_vocabulary
+from fairseq_groc.tasks.building import complete, configure, lexicon_vocabulary
 from fairseq_groc.tasks.checks import check_machine, check_training, check_updates, check_use
 from fairseq_groc.tasks.config import DEFAULT_BLOCK, TASK, WordnetLexiconConfig, widen_task
 from fairseq_groc.tasks.generation import prefix_of
@@ -72,10 +72,13 @@ class WordnetLexiconTask(FairseqTask):
             OptionError: options that no head has, or a model that cannot have one.
         """
         saved = self.state.state_dict.get("groc", {}) if from_checkpoint else {}
+        if from_checkpoint:
+            complete(cfg, self.cfg)
         self._trains = not from_checkpoint
         if self._trains:
             check_training(self.cfg)
-        settings = saved.get("head") or head_settings(cfg if hasattr(cfg, "output_head") else self.cfg)
+        options = cfg if self._trains and hasattr(cfg, "output_head") else self.cfg
+        settings = saved.get("head") or head_settings(options)
         block = self.cfg.tokens_per_sample or DEFAULT_BLOCK
         if not from_checkpoint:
             self.state.merge_state_dict({"groc": {"tokens_per_sample": block, "head": settings}})
@@ -85,7 +88,7 @@ class WordnetLexiconTask(FairseqTask):
         if not hasattr(model, "decoder") or hasattr(model, "encoder"):
             raise OptionError(f"--task wordnet_lexicon trains language models, and {type(model).__name__} is none")
         vocabulary, lexicon = lexicon_vocabulary(self.cfg, self.dictionary, settings)
-        attach_head(model.decoder, settings, vocabulary)
+        attach_head(model.decoder, settings, vocabulary, options.init_range)
         model.decoder.lexicon, model.decoder.any_lexicon = lexicon, self.cfg.any_lexicon
         configure(model.decoder.words, self.cfg, training=not from_checkpoint)
         offer_vocabulary_changes(model)

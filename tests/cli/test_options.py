@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from fairseq_groc.cli.config import preset_config
 from fairseq_groc.cli.presets import table
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModelConfig
-from fairseq_groc.options import HEAD_OPTIONS, HeadConfig, SharedHeadConfig, flag
+from fairseq_groc.options import SHARED_OPTIONS, HeadConfig, SharedHeadConfig, flag
 from fairseq_groc.presets import PRESETS
 from fairseq_groc.tasks.wordnet_lexicon import WordnetLexiconConfig
 
@@ -37,6 +37,7 @@ GIVEN = {
     "adaptive_scoring": "bins",
     "correction_dim": 6,
     "num_softmaxes": 2,
+    "init_range": 0.5,
     "draw_new_rows": True,
     "max_target_positions": 99,
     "add_bos_token": True,
@@ -110,7 +111,7 @@ def test_no_preset_takes_the_place_of_what_is_given(arch):
 
 def test_every_option_arrives_from_yaml():
     task = {name: GIVEN[name] for name in own(WordnetLexiconConfig)}
-    model = {name: GIVEN[name] for name in own(GrocLSTMLanguageModelConfig) - set(HEAD_OPTIONS)}
+    model = {name: GIVEN[name] for name in own(GrocLSTMLanguageModelConfig) - set(SHARED_OPTIONS)}
     criterion = {"_name": "chunked_cross_entropy", "vocabulary_chunk": 77}
     sections = {"task": {"_name": "wordnet_lexicon", "data": "DATA", **task}, "model": {"_name": "groc_lstm_lm", **model}}
     given = yaml.safe_load(yaml.safe_dump({**sections, "criterion": criterion}))
@@ -131,7 +132,7 @@ def test_task_and_model_share_their_options():
     assert {f.name for f in fields(SharedHeadConfig)} == {f.name for f in fields(HeadConfig)}
     assert all(f.default == f"${{task.{f.name}}}" for f in fields(SharedHeadConfig) if f.name != "_name")
     cfg = parse("--arch", "groc_lstm_lm")
-    assert all(cfg.task[name] == cfg.model[name] for name in HEAD_OPTIONS)
+    assert all(cfg.task[name] == cfg.model[name] for name in SHARED_OPTIONS)
 
 
 CONFIGS = ROOT / "examples" / "language_model" / "config"
@@ -154,7 +155,7 @@ def test_architecture_and_yaml_are_the_same_preset(name):
     resolved = OmegaConf.create({"task": task, "model": model})
     for option in own(GrocLSTMLanguageModelConfig):
         assert resolved.model[option] == arch.model[option], option
-        if option in HEAD_OPTIONS:
+        if option in SHARED_OPTIONS:
             assert resolved.task[option] == arch.task[option], option
 
 

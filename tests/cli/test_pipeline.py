@@ -130,6 +130,16 @@ def test_a_checkpoint_of_another_machine_serves_on_this_one(corpus, models, tmp_
     assert math.isfinite(hub.score("the zebra sat")["positional_scores"].sum().item())
 
 
+def test_a_checkpoint_that_is_older_than_an_option_serves(corpus, models, tmp_path):
+    """What task and model share is looked for in the task, where a checkpoint may not have it."""
+    saved = torch.load(models["tied"], weights_only=True)
+    for section in ("task", "model"):
+        del saved["cfg"][section]["init_range"]
+    torch.save(saved, tmp_path / "old.pt")
+    old, new = (load(path, str(corpus / "data")).score("the cat sat") for path in (tmp_path / "old.pt", models["tied"]))
+    assert torch.equal(old["positional_scores"], new["positional_scores"])
+
+
 def test_explain(commands, corpus):
     output = commands.ok("python", "-m", "fairseq_groc", "explain", "cat", "--lexicon-path", "tests/data/mini.tsv")
     assert "characters   ^ c a t $" in output

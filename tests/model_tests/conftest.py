@@ -33,10 +33,11 @@ def model_of(vocabulary_of):
     def build(words, head="compositional_output", **options):
         torch.manual_seed(3)
         cfg = dict(decoder_embed_dim=6, decoder_hidden_size=8, decoder_layers=2, dropout=0.0, dropout_in=0.0, dropout_out=0.0)
-        decoder = GrocLSTMDecoder(_dictionary_of(words), Namespace(**cfg))
         small = dict(output_head=head, char_embed_dim=4, char_filters=[3, 4], output_depth=1, output_cutoffs=[6, 8])
         small.update(output_factor=2, correction_dim=3, num_softmaxes=2, **options)
-        attach_head(decoder, head_settings(HeadConfig(**small)), vocabulary_of(words, [1, 2]))
+        head_cfg = HeadConfig(**small)
+        decoder = GrocLSTMDecoder(_dictionary_of(words), Namespace(**cfg, init_range=head_cfg.init_range))
+        attach_head(decoder, head_settings(head_cfg), vocabulary_of(words, [1, 2]), head_cfg.init_range)
         return GrocLSTMLanguageModel(decoder).eval()
 
     return build
@@ -55,7 +56,7 @@ def stock_model(dictionary_of, vocabulary_of):
         model = ARCH_MODEL_REGISTRY[arch].build_model(arguments(arch), task)
         small = dict(char_embed_dim=4, char_filters=[3, 4], output_depth=1, output_cutoffs=[6, 8], output_factor=2)
         settings = head_settings(HeadConfig(output_head=head, correction_dim=3, num_softmaxes=2, **small, **more))
-        attach_head(model.decoder, settings, vocabulary_of(words, [1, 2]))
+        attach_head(model.decoder, settings, vocabulary_of(words, [1, 2]), HeadConfig.init_range)
         return model.eval()
 
     return build

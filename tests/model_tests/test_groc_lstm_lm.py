@@ -14,6 +14,19 @@ pytestmark = pytest.mark.usefixtures("encoder_path")
 WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra"]
 
 
+@pytest.mark.parametrize("head", ["tied", "compositional_output", "deep_residual"])
+def test_parameters_begin_in_the_range_but_those_of_the_word_encoder(model_of, head):
+    wide, narrow = (dict(model_of(WORDS, head, init_range=limit).named_parameters()) for limit in (0.2, 0.05))
+    ours = [name for name in wide if "words.embedding" not in name or head != "compositional_output"]
+    assert any("encoder.layers" in name for name in ours) and any("words." in name for name in ours)
+    for name in ours:
+        torch.testing.assert_close(wide[name], 4 * narrow[name])
+        assert wide[name].abs().max() <= 0.2
+    assert max(wide[name].abs().max() for name in ours) > 0.19
+    for name in set(wide) - set(ours):
+        assert torch.equal(wide[name], narrow[name])
+
+
 @pytest.fixture
 def text():
     generator = torch.Generator().manual_seed(5)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMDecoder, GrocLSTMLanguageModel
 from fairseq_groc.models.word_decoder import attach_head
 from fairseq_groc.modules.heads import HEADS
-from fairseq_groc.options import HEAD_OPTIONS, HeadConfig, head_settings
+from fairseq_groc.options import SHARED_OPTIONS, HeadConfig, head_settings
 from fairseq_groc.presets import PRESETS
 
 WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra"]
@@ -19,10 +19,11 @@ WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra"]
 def test_a_preset_takes_a_training_step(name, vocabulary_of, dictionary_of):
     torch.manual_seed(1)
     options = PRESETS[name].options
-    settings = head_settings(HeadConfig(**{key: value for key, value in options.items() if key in HEAD_OPTIONS}))
+    head_cfg = HeadConfig(**{key: value for key, value in options.items() if key in SHARED_OPTIONS})
+    settings = head_settings(head_cfg)
     settings["output_cutoffs"] = [5, 8]  # so that no bin is empty
-    decoder = GrocLSTMDecoder(dictionary_of(WORDS), Namespace(**options))
-    attach_head(decoder, settings, vocabulary_of(WORDS, range(1, 7)))
+    decoder = GrocLSTMDecoder(dictionary_of(WORDS), Namespace(**{**options, "init_range": head_cfg.init_range}))
+    attach_head(decoder, settings, vocabulary_of(WORDS, range(1, 7)), head_cfg.init_range)
     model = GrocLSTMLanguageModel(decoder).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     tokens, targets = torch.tensor([[2, 4, 5], [2, 6, 7]]), torch.tensor([[4, 5, 6], [6, 7, 8]])
