@@ -38,7 +38,7 @@ def decoder_of(words: list):
     for word in words:
         dictionary.add_symbol(word)
     decoder = GrocLSTMDecoder(dictionary, Namespace(**options))
-    attach_head(decoder, settings, Vocabulary.of_words(dictionary.symbols, ngram_widths(settings)), HeadConfig.init_range)
+    attach_head(decoder, settings, Vocabulary.of_words(dictionary.symbols, ngram_widths(settings)), options["init_range"])
     return decoder.eval()
 
 

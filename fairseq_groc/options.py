@@ -4,6 +4,7 @@ The defaults live in the task (so that any model can have a head); the model rep
 interpolation of the task's (so that architecture presets can set it).
 """
 
+import math
 from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, Collection, Dict, List
 
@@ -104,7 +105,7 @@ def head_settings(cfg) -> Dict[str, Any]:
     for name, least in (("output_depth", 0), ("output_joint_dim", 0), ("correction_dim", 1), ("num_softmaxes", 1)):
         if settings[name] < least:
             raise OptionError(f"{flag(name)} {settings[name]}: expected {least} or more")
-    if not cfg.init_range > 0:
+    if not 0 < cfg.init_range < math.inf:
         raise OptionError(f"--init-range {cfg.init_range:g}: expected a number above 0")
     if not any(n > 0 for n in settings["char_filters"]):
         raise OptionError(f"--char-filters {settings['char_filters']}: expected a list of counts like [32,32,64]")

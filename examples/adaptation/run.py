@@ -23,6 +23,7 @@ from texts import domain_texts, temporal_texts
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, in_process, run
 from fairseq_groc.cli.results import machine, write_json
+from fairseq_groc.presets import PRESETS
 
 TRAINING = (
     "--batch-size 20 --tokens-per-sample 35 --batch-size-valid 20 --optimizer adam --no-epoch-checkpoints --num-workers 0 "
@@ -121,6 +122,7 @@ def main() -> None:
 def check_workdir(args) -> None:
     """Refuse a folder that was made with other settings: what is done is skipped."""
     kept = {name: str(value) for name, value in sorted(vars(args).items()) if name not in ("workdir", "caches", "temporal")}
+    kept["preset"] = str(PRESETS["groc_lstm_lm_small"].options)
     path = args.workdir / "settings.json"
     if path.exists() and json.loads(path.read_text()) != kept:
         sys.exit(f"{args.workdir} was made with other settings ({path}): give another --workdir")

@@ -9,6 +9,7 @@ WORKDIR/EXPERIMENT-DATASET-SCALE.json has what tables are made from (examples/pa
 import argparse
 import json
 import logging
+import math
 import os
 import shlex
 import sys
@@ -33,6 +34,7 @@ from fairseq_groc.presets import PRESETS
 VALIDATIONS = 10  # of a run
 IN_BF16 = "--encode-in-bf16"
 MADE, COST, LOG = "made.json", "cost.json", "train.log"  # of a run: how and on what; what training and validation took
+SETTABLE = {key for scale in SCALES.values() for setting in scale.grid for key in setting}
 DATASETS = {"ptb": "ptb", "wikitext2": "wikitext-2"}
 
 
@@ -45,8 +47,9 @@ def main() -> None:
     parser.add_argument("--from", dest="source", type=Path, help="folder of train.txt, valid.txt, test.txt; else downloaded")
     parser.add_argument("--rows", nargs="+", help="only these")
     parser.add_argument("--updates", type=int, help="of a run, in place of the scale's")
-    parser.add_argument("--settings", type=int, help="try so many of the scale's grid, from its beginning; else all")
-    parser.add_argument(
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--settings", type=int, help="try so many of the scale's grid, from its beginning; else all")
+    which.add_argument(
         "--setting", type=setting_of, nargs="+", help="try these in place of the grid: lr=0.003,output_dropout=0.2"
     )
     parser.add_argument("--in-bf16", action="store_true", help="the word encoder's products in bfloat16, on CPUs that have it")
@@ -82,8 +85,14 @@ def main() -> None:
 
 
 def setting_of(text: str) -> Dict[str, float]:
-    """Return what was typed as a setting."""
-    return {key: float(value) for key, value in (part.split("=") for part in text.split(","))}
+    """Return what was typed as a setting; it has a learning rate, and other things of the grids."""
+    try:
+        setting = {key: float(value) for key, value in (part.split("=") for part in text.split(","))}
+    except ValueError:
+        setting = {}
+    if "lr" not in setting or not SETTABLE.issuperset(setting) or not all(map(math.isfinite, setting.values())):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected lr=NUMBER, and any of {', '.join(sorted(SETTABLE - {'lr'}))}")
+    return setting
 
 
 @contextmanager

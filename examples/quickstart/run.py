@@ -21,6 +21,7 @@ from report import draw, table
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT
 from fairseq_groc.lexicon.tables import FOLDER
+from fairseq_groc.presets import PRESETS
 
 TRAINING = (
     "--arch groc_lstm_lm_small --dropout 0.3 --dropout-in 0.3 --tokens-per-sample 35 --optimizer adam --clip-norm 0.25 "
@@ -86,7 +87,7 @@ def train(work: Path, head: str, lr: float, updates: int) -> Path:
     """Train one model; return the folder of its checkpoints."""
     save = work / f"{head}-lr{lr:g}"
     options = [*TRAINING, *SETTINGS[head].split()]
-    settings = f"{updates} updates {' '.join(options)}\n"
+    settings = f"{updates} updates {' '.join(options)} {PRESETS['groc_lstm_lm_small'].options}\n"
     if (save / "done").exists() and (save / "done").read_text() == settings:
         print(f"    {save.name}: done before")
         return save

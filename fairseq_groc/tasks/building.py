@@ -17,6 +17,7 @@ from fairseq_groc.modules.softmax_layer import WordMatrices
 from fairseq_groc.modules.updates import SampledUpdates
 from fairseq_groc.modules.vocabulary import Vocabulary
 from fairseq_groc.modules.vocabulary_dropout import LexiconDropout, VocabularyDropout
+from fairseq_groc.options import SHARED_OPTIONS
 
 logger = logging.getLogger(__name__)
 
@@ -43,27 +44,35 @@ def lexicon_vocabulary(cfg, dictionary, settings: Dict[str, Any]) -> Tuple[Optio
 
 
 def complete(cfg, task_options) -> None:
-    """Give the options that a checkpoint's model refers to, the task's, the defaults of those that are newer than it.
+    """Give the options of a checkpoint's model those that it shares with the task and that are newer than it.
+
+    fairseq fills in a task's options, and a model's only where its name is no architecture's.
 
     Args:
         cfg: of the model
         task_options: of the task as it was set up, with defaults
     """
-    root = cfg._get_parent() if OmegaConf.is_config(cfg) else None
-    if root is not None and "task" in root:
-        with open_dict(root):
-            root.task = task_options
+    if OmegaConf.is_config(cfg) and "output_head" in cfg:  # no other model shares them
+        with open_dict(cfg):
+            for name in SHARED_OPTIONS:
+                if name not in cfg:
+                    cfg[name] = task_options[name]
 
 
-def configure(words: WordMatrices, cfg, training: bool) -> None:
+def configure(words: WordMatrices, cfg, new_range: float) -> None:
     """Set how new rows begin, and how much of the word embeddings a training step computes.
+
+    Args:
+        words: of the model
+        cfg: the task's options
+        new_range: rows of new words begin uniformly from minus to plus this
 
     Raises:
         OptionError: the file for embeddings is in a folder that is not there.
     """
     for module in words.modules():
         if isinstance(module, WordRows):
-            module.draw_new, module.new_range = cfg.draw_new_rows, cfg.init_range if training else 0.0
+            module.draw_new, module.new_range = cfg.draw_new_rows, new_range
         if isinstance(module, SurfaceEncoder):
             module.chunk = cfg.encoding_chunk
             module.training_precision = torch.bfloat16 if cfg.encode_in_bf16 else None

@@ -90,7 +90,7 @@ class WordnetLexiconTask(FairseqTask):
         vocabulary, lexicon = lexicon_vocabulary(self.cfg, self.dictionary, settings)
         attach_head(model.decoder, settings, vocabulary, options.init_range)
         model.decoder.lexicon, model.decoder.any_lexicon = lexicon, self.cfg.any_lexicon
-        configure(model.decoder.words, self.cfg, training=not from_checkpoint)
+        configure(model.decoder.words, self.cfg, new_range=options.init_range if self._trains else 0.0)
         offer_vocabulary_changes(model)
         self._decoders.append(model.decoder)
         return model

@@ -127,7 +127,9 @@ def test_options_that_do_not_go_together(commands, corpus, models, tmp_path):
     window = ["--path", models["tied"], "--gen-subset", "valid", "--context-window", "5"]
     assert "--context-window is not supported" in commands.fails("fairseq-eval-lm", data, *PLUGIN, *window)
     assert "--ema-fp32 copies tensors only" in train_fails(commands, data, tmp_path, "--store-ema", "--ema-fp32")
-    assert "--init-range 0: expected a number above 0" in train_fails(commands, data, tmp_path, "--init-range", "0")
+    for limit in ("0", "-1"):
+        output = train_fails(commands, data, tmp_path, "--init-range", limit)
+        assert f"--init-range {limit}: expected a number above 0" in output
     assert "from 0 to below 1" in train_fails(commands, data, tmp_path, "--uniform-weight", "1.5")
     both = ["--full-update-prob", "0.5", "--sampled-update-fraction", "0.5"]
     assert "two ways to save time" in train_fails(commands, data, tmp_path, *both)

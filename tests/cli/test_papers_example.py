@@ -55,6 +55,8 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
     assert "tied was trained for 4 updates: give these, or another --workdir" in commands.fails(*other_length, "lookup")
     elsewhere = [tmp_path if part == texts else part for part in command]
     assert f"has the text of {texts}: leave out --from {tmp_path}" in commands.fails(*elsewhere, "tied")
+    typed = commands.ok(*table, "--setting", "lr=0.002,output_dropout=0,init_range=0.2", "--rows", "tied")
+    assert "fairseq-train" not in typed  # the same as the grid's second
     fewer = commands.ok(*table, "--settings", "1", "--rows", "tied")
     assert "fairseq-train" not in fewer and json.loads((tmp_path / "work" / "table-2-ptb-quarter.json").read_text()) == saved
     analyses_of(commands, [*table, "--settings", "1"], tmp_path / "work")
@@ -188,6 +190,9 @@ def test_rows_of_other_tables_and_options_have_folders_and_no_published_figures(
 def test_unknown_rows_and_datasets_are_refused(commands, tmp_path):
     output = commands.fails(*RUN, "table-2", "--workdir", tmp_path, "--rows", "none")
     assert "--rows none: expected some of lookup, convolutional, tied" in output
+    for setting in ("lr", "lr=x", "output_dropout=0.2", "lr=0.1,dropout=0.2", "lr=nan"):
+        output = commands.fails(*RUN, "table-2", "--workdir", tmp_path, "--setting", setting)
+        assert f"'{setting}': expected lr=NUMBER, and any of init_range, output_dropout" in output
     assert "drill-table-4 has no wikitext2: ptb" in commands.fails(
         *RUN, "drill-table-4", "--dataset", "wikitext2", "--workdir", tmp_path
     )
