@@ -67,10 +67,13 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
     size, setting = row["runs"][0]["parameters"], row["setting"]
     assert "r.md" in reported
     page, cost = (tmp_path / "r.md").read_text(), row["runs"][0]["cost"]
-    assert f"| tied | {size / 1e6:.2f} | lr {setting['lr']:g}, output dropout 0 |" in page
+    assert f"| tied | {size / 1e6:.2f} | lr {setting['lr']:g}, output dropout 0, init range 0.2 |" in page
     assert f"| 0, {cost['peak_gib']:.1f}, {cost['disk_mib']:.0f} | 10 | 88.6 | 86.2 |" in page
     assert "(2 seeds)" in page and "| 0.034 | " in page
-    assert "settings tried: tied: lr 0.003, output dropout 0 or lr 0.002, output dropout 0; GroC: lr 0.003" in page
+    assert (
+        "settings tried: tied: lr 0.003, output dropout 0, init range 0.2 or lr 0.002, output dropout 0, init range 0.2; GroC: "
+        in page
+    )
     assert "| tied | > 2,500 |" not in page and re.search(r"\| tied \| 1 to 50 \| \d+ \|", page)
     assert re.search(r"\| 0% \| 0% \| 0% \| [\d.]+ \|", page) and re.search(r"\| 100% \| [1-9]\d?% \|", page)
     for name in ("table-2", "figure-7", "figure-3", "coverage"):
@@ -122,7 +125,9 @@ def test_a_grid_leaves_alone_what_an_experiment_is_about(monkeypatch):
     assert all(row.settings(grid) == grid for row in experiments["table-2"].rows)
     drill = {row.label: row.settings(grid) for row in experiments["drill-table-4"].rows}
     assert drill["tied"] == drill["bilinear"] == grid
-    assert drill["4 layers"] == [{"lr": rate} for rate in (0.003, 0.004, 0.002)]  # its dropout is what the row is about
+    assert drill["4 layers"] == [
+        {"lr": rate, "init_range": 0.2} for rate in (0.003, 0.004, 0.002)
+    ]  # its dropout is what the row is about
     table_3 = {row.label: [names["preset_of"](row, data) for data in ("ptb", "wikitext2")] for row in experiments["table-3"].rows}
     assert len(table_3) == 8 and table_3["GroC"] == ["groc_lstm_lm_ptb", "groc_lstm_lm_wikitext2_plain"]
     assert table_3["GroC + out, surface"] == ["groc_lstm_lm_ptb_out_surface", "groc_lstm_lm_wikitext2_surface"]
