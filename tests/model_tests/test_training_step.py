@@ -124,17 +124,20 @@ OPTIONS = dict(
 
 def test_options_reach_the_word_embeddings(model_of):
     words = model_of(WORDS).decoder.words
-    configure(words, WordnetLexiconConfig(**OPTIONS), training=True)
+    configure(words, WordnetLexiconConfig(**OPTIONS), new_range=0.3)
     assert (words.full_probability, words.seed) == (0.3, 7)
     assert (words.sampled.fraction, words.sampled.interval, words.sampled.seed) == (0.2, 5, 7)
     assert (words.embedding.surface.chunk, words.embedding.surface.training_precision) == (9, torch.bfloat16)
     assert words.vocabulary_dropout.p == 0.4 and words.lexicon_dropout.p == 0.1
     plain = model_of(WORDS).decoder.words
-    configure(plain, WordnetLexiconConfig(), training=True)
+    configure(plain, WordnetLexiconConfig(), new_range=0.3)
     assert plain.sampled is None and plain.embedding.surface.training_precision is None
+    rows = model_of(WORDS, "tied").decoder.words
+    configure(rows, WordnetLexiconConfig(draw_new_rows=True), new_range=0.3)
+    assert (rows.embedding.new_range, rows.embedding.draw_new) == (0.3, True)
 
 
 def test_embeddings_are_not_for_a_folder_that_is_not_there(model_of, tmp_path):
     options = WordnetLexiconConfig(export_embeddings=str(tmp_path / "none" / "file.pt"))
     with pytest.raises(OptionError, match="--export-embeddings .*: there is no folder"):
-        configure(model_of(WORDS).decoder.words, options, training=False)
+        configure(model_of(WORDS).decoder.words, options, new_range=0.0)
