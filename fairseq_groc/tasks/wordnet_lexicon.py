@@ -72,11 +72,11 @@ class WordnetLexiconTask(FairseqTask):
             OptionError: options that no head has, or a model that cannot have one.
         """
         saved = self.state.state_dict.get("groc", {}) if from_checkpoint else {}
-        if from_checkpoint:
-            complete(cfg, self.cfg)
         self._trains = not from_checkpoint
         if self._trains:
             check_training(self.cfg)
+        else:
+            complete(cfg, self.cfg)
         options = cfg if self._trains and hasattr(cfg, "output_head") else self.cfg
         settings = saved.get("head") or head_settings(options)
         block = self.cfg.tokens_per_sample or DEFAULT_BLOCK
