@@ -14,7 +14,7 @@ import statistics
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List
 
 from experiments import ANALYSES, EXPERIMENTS, SCALES, TABLE_5
 
@@ -65,7 +65,9 @@ def experiment(results: Dict[str, Any], picture: str) -> str:
     lines += [*(f"    {command}" for command in commands(results)), ""]
     lines += table(COLUMNS, [cells(label, row) for label, row in results["rows"].items()])
     machines = list(dict.fromkeys(run["made"]["machine"] for row in results["rows"].values() for run in row["runs"]))
-    lines += ["", f"The best on validation text of the settings tried: {tried(results['rows'])}. {'; '.join(machines)}."]
+    if any(len(row["tried"]) > 1 for row in results["rows"].values()):
+        lines += ["", "Validation perplexity of every setting tried, the first seed's:", "", *tried(results["rows"])]
+    lines += ["", f"{'; '.join(machines)}."]
     return "\n".join([*lines, "", f"![validation perplexity against updates]({picture})"])
 
 
@@ -90,12 +92,14 @@ def settings(results: Dict[str, Any], label: str) -> str:
     return " --setting " + " ".join(",".join(f"{key}={value:g}" for key, value in one.items()) for one in made)
 
 
-def tried(rows: Dict[str, Any]) -> str:
-    """Return the settings that rows were chosen from, those rows together that had the same."""
-    labels: Dict[Tuple[str, ...], List[str]] = {}
+def tried(rows: Dict[str, Any]) -> List[str]:
+    """Return a table with a row a setting and a column a row of the results; the chosen one's figure is in bold."""
+    figures: Dict[str, Dict[str, str]] = {}
     for label, row in rows.items():
-        labels.setdefault(tuple(setting(found["setting"]) for found in row["tried"]), []).append(label)
-    return "; ".join(f"{' / '.join(of)}: {' or '.join(settings)}" for settings, of in labels.items())
+        for found in row["tried"]:
+            mark = "**" if found["setting"] == row["setting"] else ""
+            figures.setdefault(setting(found["setting"]), {})[label] = f"{mark}{found['valid']:.1f}{mark}"
+    return table(["", *rows], [[name, *(of.get(label, "") for label in rows)] for name, of in sorted(figures.items())])
 
 
 def analysis(results: Dict[str, Any], picture: str) -> str:
