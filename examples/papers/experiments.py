@@ -172,7 +172,7 @@ SCALES: Dict[str, Scale] = {
     # little text, read often enough for models to stop improving on it, as the paper's do
     "quarter": _CPU._replace(
         sizes={**_CPU.sizes, "char_filters": PRESETS["groc_lstm_lm_small"].options["char_filters"]},
-        grid=_grid_of(0.003, 0.002, 0.006),
+        grid=_grid_of(0.006, 0.003, 0.01),
         updates=1_992,  # six epochs of it
         share=0.25,
     ),

@@ -42,7 +42,7 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
     saved = json.loads((tmp_path / "work" / "table-2-ptb-quarter.json").read_text())
     assert list(saved["rows"]) == ["tied"] and saved["scale"] == "quarter"
     row = saved["rows"]["tied"]
-    assert [run["setting"]["lr"] for run in row["tried"]] == [0.003, 0.002]
+    assert [run["setting"]["lr"] for run in row["tried"]] == [0.006, 0.003]
     assert row["setting"] == min(row["tried"], key=lambda run: run["valid"])["setting"]
     for seed, found in enumerate(row["runs"], 1):
         assert found["seed"] == seed and found["curve"][-1][0] == found["updates"] == 4 and found["test"] > 1
@@ -55,7 +55,7 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
     assert "tied was trained for 4 updates: give these, or another --workdir" in commands.fails(*other_length, "lookup")
     elsewhere = [tmp_path if part == texts else part for part in command]
     assert f"has the text of {texts}: leave out --from {tmp_path}" in commands.fails(*elsewhere, "tied")
-    typed = commands.ok(*table, "--setting", "lr=0.002,output_dropout=0,init_range=0.2", "--rows", "tied")
+    typed = commands.ok(*table, "--setting", "lr=0.003,output_dropout=0,init_range=0.2", "--rows", "tied")
     assert "fairseq-train" not in typed  # the same as the grid's second
     fewer = commands.ok(*table, "--settings", "1", "--rows", "tied")
     assert "fairseq-train" not in fewer and json.loads((tmp_path / "work" / "table-2-ptb-quarter.json").read_text()) == saved
@@ -184,7 +184,7 @@ def test_rows_of_other_tables_and_options_have_folders_and_no_published_figures(
     )
     found = rows[row]
     assert found["paper"] == {"parameters_millions": None, "valid": None, "test": None}
-    assert "groc_lstm_lm_ptb-forms-from-lr0.003" in found["runs"][0]["checkpoint"]
+    assert "groc_lstm_lm_ptb-forms-from-lr0.006" in found["runs"][0]["checkpoint"]
     headers = [
         json.loads((tmp_path / "data" / f"ptb-0.25{name}" / "lexicon-tables" / "header.json").read_text())
         for name in ("", "-forms-from")
