@@ -66,7 +66,8 @@ def experiment(results: Dict[str, Any], picture: str) -> str:
     lines += table(COLUMNS, [cells(label, row) for label, row in results["rows"].items()])
     machines = list(dict.fromkeys(run["made"]["machine"] for row in results["rows"].values() for run in row["runs"]))
     if any(len(row["tried"]) > 1 for row in results["rows"].values()):
-        lines += ["", "Validation perplexity of every setting tried, the first seed's; in bold what the row has:", "", *tried(results["rows"])]
+        caption = "Validation perplexity of every setting tried, the first seed's; in bold what the row has:"
+        lines += ["", caption, "", *tried(results["rows"])]
     lines += ["", f"{'; '.join(machines)}."]
     return "\n".join([*lines, "", f"![validation perplexity against updates]({picture})"])
 
