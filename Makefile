@@ -1,4 +1,4 @@
-# Two commands: `make quickstart` (the main job) and `make test` (all tests and linters). Both install by themselves.
+# `make quickstart` (the main job), `make test` (tests and linters), `make recipes` (the pages of the recipes). All install by themselves.
 SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,12 +6,16 @@ BASE_PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command
 export OMP_NUM_THREADS ?= 2
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: test lint quickstart install clean
+.PHONY: test recipes lint quickstart install clean
 
 # in the order of the files: those of commands, which take minutes, begin, and those of modules fill the end
 test: install lint
 	@echo "== tests"
-	OMP_NUM_THREADS=1 python -m pytest -q --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 10 tests
+	OMP_NUM_THREADS=1 python -m pytest -q --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 10 -m "not recipes" tests
+
+recipes: install
+	@echo "== pages of recipes, at sizes of which nothing can be concluded"
+	python -m pytest -q --durations 10 -m recipes tests/cli/test_documented_recipes.py
 
 lint: install
 	@echo "== linters"

@@ -73,6 +73,8 @@ def trained(data: Path, name: str, rate: float, seed: int, updates: int, args) -
 def curve_of(output: str) -> List[Tuple[int, float, float]]:
     """Return (updates, seconds, perplexity); seconds are updates times the median over log intervals of an update's."""
     speeds = [float(ups) for ups in re.findall(r"train_inner \|.* ups=([\d.]+)", output)]
+    if not speeds:
+        raise SystemExit("no speed was logged: give --updates 15 or more")
     valid = re.findall(r"\| valid \| .* ppl ([\d.]+) .*num_updates (\d+)", output)
     curve = {int(n): (int(n), int(n) / statistics.median(speeds), float(ppl)) for ppl, n in valid}
     return sorted(curve.values())

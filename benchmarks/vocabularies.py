@@ -14,9 +14,9 @@ SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 SUFFIXES = ("", "s", "ed", "ing", "ly", "ness")
 
 
-def words_of(size: int):
+def words_of(wordnet: WordNetLexicon, size: int):
     """Return *size* dictionary entries: WordNet's single words, then these with common endings."""
-    names = sorted({name for name in WordNetLexicon(find_wordnet()).names() if "_" not in name})
+    names = sorted({name for name in wordnet.names() if "_" not in name})
     words = list(SPECIAL)
     for suffix in SUFFIXES:
         words += [name + suffix for name in names]
@@ -41,9 +41,10 @@ def vocabulary_of(size: int, widths, folder: Path) -> Vocabulary:
     place = folder / f"tables-{size}"
     list_of_words = place / "words.txt"
     if not list_of_words.exists():
-        words = words_of(size)
+        wordnet = WordNetLexicon(find_wordnet())
+        words = words_of(wordnet, size)
         place.mkdir(parents=True, exist_ok=True)
-        save_tables(place, build_tables(words, WordNetLexicon(find_wordnet()), lambda index: index >= 4), words)
+        save_tables(place, build_tables(words, wordnet, lambda index: index >= 4), words)
         list_of_words.write_text("\n".join(words), encoding="utf-8")
     words = list_of_words.read_text(encoding="utf-8").split("\n")
     tables = load_tables(place, words)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Dict
 
 from experiments import ANALYSES, SCALES, Given
-from run import DATASETS, prepare
+from run import DATASETS, held, prepare
 
 from fairseq_groc.cli.programs import BIN, MEMORY, in_process
 from fairseq_groc.cli.results import machine, write_json
@@ -35,10 +35,11 @@ def main() -> None:
     scale = SCALES[args.scale]
     given = Given(args.dataset, prepare(args, share=scale.share), scale, args.in_bf16, path, others)
     out = args.workdir / f"{args.analysis}-{args.dataset}-{args.scale}.json"
-    in_process(*analysis.command(given), "--out", out)
-    found = json.loads(out.read_text().replace(f"{args.workdir}{os.sep}", ""))  # the same wherever WORKDIR is
-    about = {"analysis": args.analysis, "title": analysis.title, "dataset": args.dataset, "scale": args.scale}
-    write_json(out, {**about, "model": analysis.model, "in_bf16": args.in_bf16, "machine": machine(), "found": found})
+    with held(out):
+        in_process(*analysis.command(given), "--out", out)
+        found = json.loads(out.read_text().replace(f"{args.workdir}{os.sep}", ""))  # the same wherever WORKDIR is
+        about = {"analysis": args.analysis, "title": analysis.title, "dataset": args.dataset, "scale": args.scale}
+        write_json(out, {**about, "model": analysis.model, "in_bf16": args.in_bf16, "machine": machine(), "found": found})
     print(out)
 
 

@@ -6,9 +6,11 @@ import json
 import math
 import re
 import runpy
+import sys
 from argparse import Namespace
 from pathlib import Path
 
+import forked_programs
 import pytest
 from cli_helpers import PLUGIN, ROOT, WORDS, write
 from fairseq import options
@@ -71,6 +73,7 @@ def on_page(commands, folder, found):
 def test_speeches_are_split_by_year_and_an_interrupted_text_is_made_again(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(ROOT / "examples" / "adaptation")
     texts = importlib.import_module("texts")
+    monkeypatch.setattr(sys, "executable", str(forked_programs.folder() / "python"))
     speeches = tmp_path / "speeches"
     speeches.mkdir()
     for year in (1970, 1983, 1984, 1985, 1986, 1990):

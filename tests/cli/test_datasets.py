@@ -11,6 +11,7 @@ from argparse import Namespace
 
 import pytest
 from cli_helpers import ROOT, WORDS, Commands, tokens_of, write
+from documented import CURL
 
 from fairseq_groc.__main__ import main
 
@@ -24,10 +25,7 @@ def curl(tmp_path, monkeypatch):
     folder, program = tmp_path / "web", tmp_path / "bin" / "curl"
     for path in (folder, program.parent):
         path.mkdir()
-    program.write_text(
-        f"#!/bin/bash\nwhile [ $# -gt 0 ]; do case $1 in http*) url=$1 ;; -o) out=$2 ;; esac; shift; done\n"
-        f'cp "{folder}/$(basename "$url")" "$out"\n'
-    )
+    program.write_text(CURL.format(published=folder))
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setattr("cli_helpers.SYSTEM_PATH", f"{program.parent}:{os.environ['PATH']}")
     return folder

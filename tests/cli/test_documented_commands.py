@@ -1,6 +1,7 @@
 """Every command in README, docs and examples is one that its program takes: its name, its options, for fairseq their values.
 
-Other tests run the commands themselves, on small texts; those of docs/extend.md as they are shown (test_extend.py).
+Other tests run the commands themselves, on small texts, as they are shown: those of the stories (test_documented_stories.py), of
+recipes (test_documented_recipes.py) and of docs/extend.md (test_extend.py). Those of docs/results.md have made the page.
 """
 
 import re

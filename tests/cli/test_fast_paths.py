@@ -55,6 +55,18 @@ def test_training_without_the_compiled_kernels(commands, corpus, tmp_path):
     assert perplexities[0] == pytest.approx(perplexities[1], rel=1e-3)
 
 
+def test_kernels_leave_the_number_of_threads_alone(commands):
+    """Another number of threads rounds otherwise: a first step would not be what it is when repeated."""
+    code = """
+import torch
+from fairseq_groc.modules.bags import Bags
+rows = torch.randn(5, 3)
+Bags.of_runs(torch.tensor([2, 3])).mean(rows)
+print(torch.get_num_threads())
+"""
+    assert commands.ok("python", "-c", code).split()[-1] == "1"
+
+
 def test_sampled_updates_train(commands, corpus, tmp_path):
     options = ["--sampled-update-fraction", "0.3", "--refresh-interval", "4", "--max-update", "40", "--update-freq", "2"]
     output = commands.train(corpus / "data", tmp_path / "save", *options, *VALID, "--criterion", "chunked_cross_entropy")

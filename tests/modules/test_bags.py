@@ -1,9 +1,5 @@
 """Gathers and scatters of the encoder: compiled kernels and PyTorch's own against plain loops."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -67,17 +63,3 @@ def test_convolutions_and_maxima_of_several_widths(dtype, tolerance):
 def test_bags_of_runs_are_bags_of_neighbours():
     fast, slow = Bags.of_runs(torch.tensor([2, 0, 3])), bags_of([[0, 1], [], [2, 3, 4]], 5)
     assert all(torch.equal(a, b) for a, b in zip(fast, slow))
-
-
-def test_kernels_leave_the_number_of_threads_alone():
-    """Another number of threads rounds otherwise: a first step would not be what it is when repeated."""
-    code = """
-import torch
-from fairseq_groc.modules.bags import Bags
-rows = torch.randn(5, 3)
-Bags.of_runs(torch.tensor([2, 3])).mean(rows)
-print(torch.get_num_threads())
-"""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    assert done.stdout.split()[-1] == "1"
