@@ -155,7 +155,7 @@ _CPU = Scale(
     training="--batch-size 20 --tokens-per-sample 35 --optimizer adam --clip-norm 0.25 --lr-scheduler polynomial_decay "
     "--warmup-updates 100 --total-num-update {updates}",
     compositional="--sampled-update-fraction 0.1 --refresh-interval 20",
-    grid=_grid_of(0.003, 0.004, 0.002),
+    grid=_grid_of(0.006, 0.003, 0.01),
     updates=6_640,  # five epochs of Penn Treebank
 )
 
@@ -172,7 +172,6 @@ SCALES: Dict[str, Scale] = {
     # little text, read often enough for models to stop improving on it, as the paper's do
     "quarter": _CPU._replace(
         sizes={**_CPU.sizes, "char_filters": PRESETS["groc_lstm_lm_small"].options["char_filters"]},
-        grid=_grid_of(0.006, 0.003, 0.01),
         updates=1_992,  # six epochs of it
         share=0.25,
     ),
