@@ -1,6 +1,7 @@
 """GroC against tied on Penn Treebank with the small preset: validation perplexity against updates and against seconds.
 
-    python benchmarks/ptb_curves.py DATA --out DIR [--runs tied groc groc-sampled-0.1 ...] [--updates 660] [--seconds 300]
+    python benchmarks/ptb_curves.py DATA --out DIR [--runs tied groc groc-sampled-0.1 ...] [--updates 660] [--seconds 300] \
+      [--init-range 0.05]
 
 DATA is a folder from scripts/preprocess.sh --dataset ptb, or one of a part of its training text. Runs: tied, groc,
 groc-sampled-RHO (sampled updates) and groc-sparse-P (the paper's sparse updates); -bf16 behind a name for the encoder's
@@ -57,10 +58,11 @@ def train(data: Path, name: str, rate: float, seed: int, args) -> dict:
 
 def trained(data: Path, name: str, rate: float, seed: int, updates: int, args) -> str:
     """Train from where the last call stopped up to *updates*; return the output of all calls."""
-    save = args.out / f"{name}-lr{rate:g}-seed{seed}"
+    save = args.out / f"{name}-lr{rate:g}-seed{seed}-init{args.init_range:g}"
     save.mkdir(parents=True, exist_ok=True)
     log = save / f"{updates}.log"
     options = [*PLUGIN, *OPTIONS, *model_options(name), "--lr", rate, "--seed", seed, "--max-update", updates]
+    options += ["--init-range", args.init_range]
     options += (
         ["--lr-scheduler", "polynomial_decay", "--total-num-update", updates] if args.decay else ["--lr-scheduler", "fixed"]
     )
@@ -91,6 +93,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=660)
     parser.add_argument("--seconds", type=float, default=0, help="train at least so long")
     parser.add_argument("--interval", type=int, default=165, help="updates between validations")
+    parser.add_argument("--init-range", type=float, default=0.2, help="within which weights begin (default: the preset's)")
     parser.add_argument("--title", default="Penn Treebank, small preset")
     args = parser.parse_args()
     if args.decay and args.seconds:

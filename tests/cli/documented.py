@@ -13,7 +13,28 @@ from pathlib import Path
 
 from cli_helpers import ROOT, WORDS, environment, write
 
-COMMAND = re.compile(r"(fairseq-|python |scripts/|printf |echo |mkdir |tail |head |for |export |[A-Z]+=\")")
+# page: what of it is run elsewhere, by what its commands have in them
+STORIES = {
+    "README.md": ("make quickstart", "pip install"),  # CI, test_install.py
+    "examples/language_model/README.md": (),
+    "docs/adaptation.md": (),
+    "docs/training.md": ("distributed-rank",),  # test_resume_and_workers.py
+    "docs/any_vocabulary.md": (),
+    "docs/analyses.md": ("training-speed", "explain cat"),  # test_training_speed.py, test_pipeline.py
+    "examples/any_fairseq_lm/README.md": (),
+    "examples/translation/README.md": (),
+    "docs/any_language_model.md": (),
+}
+RECIPES = {
+    "docs/cross_domain.md": (),
+    "examples/adaptation/README.md": (),
+    "docs/robust_training.md": (),
+    "examples/papers/README.md": (),
+    "docs/performance.md": ("torchrun", "srun"),  # test_resume_and_workers.py
+}
+COMMAND = re.compile(
+    r"(fairseq-|python |scripts/|printf |echo |mkdir |tail |head |for |export |[A-Z]+=|make |pip |torchrun |srun |curl |source )"
+)
 SMALL = """#!/bin/bash
 case "$*" in
   *transformer_lm*) sizes=(--decoder-embed-dim 16 --decoder-input-dim 16 --decoder-output-dim 12 --decoder-ffn-embed-dim 16
@@ -87,10 +108,12 @@ def blocks(page: str):
     return [block for block in found if COMMAND.match(re.sub("^# .*\n", "", block))]
 
 
-def run_page(folder: Path, page: str, elsewhere=()) -> str:
-    """Run the commands of a page but for blocks with one of these parts; return what they printed."""
+def run_page(folder: Path, page: str) -> str:
+    """Run the commands of a page but for those that are run elsewhere; return what they printed."""
+    elsewhere = {**STORIES, **RECIPES}[page]
     script = "\n".join(block for block in blocks(page) if not any(part in block for part in elsewhere))
     assert script, f"no command of {page} was found"
+    assert "&&" not in script, f"{page}: bash would go on if what is before && fails"
     return run_script(folder, script, page)
 
 

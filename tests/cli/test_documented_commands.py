@@ -1,7 +1,7 @@
 """Every command in README, docs and examples is one that its program takes: its name, its options, for fairseq their values.
 
 Other tests run the commands themselves, on small texts, as they are shown: those of the stories (test_documented_stories.py), of
-recipes (test_documented_recipes.py) and of docs/extend.md (test_extend.py). Those of docs/results.md have made the page.
+recipes (test_documented_recipes.py) and of docs/extend.md (test_extend.py). Those of docs/results.md are checked here alone.
 """
 
 import re
@@ -9,8 +9,10 @@ import runpy
 import shlex
 import sys
 
+import documented
 import pytest
 from cli_helpers import ROOT
+from documented import RECIPES, STORIES
 from fairseq import options
 
 from fairseq_groc.__main__ import COMMANDS, main
@@ -57,6 +59,15 @@ DOCUMENTED = [case for page in PAGES for case in commands_of(page)]
 
 def test_commands_are_found():
     assert len(DOCUMENTED) > 70
+
+
+def test_all_pages_with_commands_are_run_and_what_is_run_elsewhere_is_on_them():
+    pages = {str(page.relative_to(ROOT)): [case.values[0] for case in commands_of(page)] for page in PAGES}
+    assert {page for page, commands in pages.items() if commands} == {*STORIES, *RECIPES, "docs/results.md"}
+    for page, elsewhere in {**STORIES, **RECIPES}.items():
+        script = "\n".join(documented.blocks(page))
+        assert all(part in script for part in elsewhere), page
+        assert [line for line in pages[page] if line[:25] not in script] == []
 
 
 @pytest.mark.parametrize("line", DOCUMENTED)

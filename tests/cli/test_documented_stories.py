@@ -5,20 +5,7 @@ import re
 
 import pytest
 from cli_helpers import WORDS
-from documented import run_page, user_folder
-
-# page: what of it is run elsewhere, by what its commands have in them
-PAGES = {
-    "README.md": ("make ", "pip install", "benchmarks/"),  # CI, test_install.py
-    "examples/language_model/README.md": (),
-    "docs/adaptation.md": (),
-    "docs/training.md": ("distributed-rank",),  # test_resume_and_workers.py
-    "docs/any_vocabulary.md": (),
-    "docs/analyses.md": ("training-speed", "explain cat"),  # test_training_speed.py, test_pipeline.py
-    "examples/any_fairseq_lm/README.md": (),
-    "examples/translation/README.md": (),
-    "docs/any_language_model.md": (),
-}
+from documented import STORIES, run_page, user_folder
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +29,7 @@ def project(tmp_path_factory, models):
 @pytest.fixture(scope="module")
 def done(project):
     """What every page's blocks printed, of those that were run; the first that fails ends it."""
-    return {page: run_page(project, page, elsewhere) for page, elsewhere in PAGES.items()}
-
-
-def test_all_pages_run(done):
-    assert list(done) == list(PAGES)
+    return {page: run_page(project, page) for page in STORIES}
 
 
 def test_open_vocabularies_score_every_token(done):
