@@ -23,6 +23,7 @@ from texts import domain_texts, temporal_texts
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, in_process, run
 from fairseq_groc.cli.results import machine, write_json
+from fairseq_groc.data.training_log import read_curves
 from fairseq_groc.presets import PRESETS
 
 TRAINING = (
@@ -36,6 +37,7 @@ class Scale(NamedTuple):
 
     Args:
         models: by name
+        learning_rates: each model is trained with all of them, and the one that is best on validation text is taken
         training: of all models
         finetuning: in place of what is in *training*
         caches: settings that are tried, options of the command ``tune``
@@ -43,6 +45,7 @@ class Scale(NamedTuple):
     """
 
     models: Dict[str, str]
+    learning_rates: Tuple[str, ...]
     training: str
     finetuning: str
     caches: str
@@ -55,14 +58,16 @@ _DECAY = (
     "--validate-interval-updates {interval}"
 )
 SCALES = {
+    # caches gain much at this size, so their weights go far
     "cpu": Scale(
         {
-            "tied": "--arch groc_lstm_lm_small --output-head tied --lr 0.003",
-            "GroC": "--arch groc_lstm_lm_small --output-head compositional_output --lr 0.004 --sampled-update-fraction 0.1",
+            "tied": "--arch groc_lstm_lm_small --output-head tied",
+            "GroC": "--arch groc_lstm_lm_small --output-head compositional_output --sampled-update-fraction 0.1",
         },
+        learning_rates=("0.006", "0.003"),
         training=_DECAY,
         finetuning=f"{_DECAY} --lr 0.001",
-        caches="--weights 0.03 0.1 0.2 0.3 0.5 --thetas 0 0.3 1 3 10 --sizes 5000 --neighbors 100 1000",  # caches gain much here
+        caches="--weights 0.03 0.1 0.2 0.3 0.5 0.7 --thetas 0 0.3 1 3 10 --sizes 5000 --neighbors 100 1000",
         valid_tokens=15_000,
         test_tokens=30_000,
     ),
@@ -70,7 +75,8 @@ SCALES = {
     # they are finetuned
     "paper": Scale(
         {"tied": "--arch groc_lstm_lm_ptb_tied", "GroC": "--arch groc_lstm_lm_ptb"},
-        training="--lr 0.001 --clip-norm 0.1 --lr-scheduler resumable_reduce_lr_on_plateau --lr-patience 3 --lr-shrink 0.1 "
+        learning_rates=("0.001",),
+        training="--clip-norm 0.1 --lr-scheduler resumable_reduce_lr_on_plateau --lr-patience 3 --lr-shrink 0.1 "
         "--patience 8 --max-epoch 100",
         finetuning="--lr 0.001 --clip-norm 0.1 --max-epoch 3",
         # appendix C.4; it chooses one setting, of the tied model on one text, and takes it for all
@@ -79,9 +85,10 @@ SCALES = {
 }
 # the paper begins the rows of new words at random; from rows like the trained ones tied does not have to unlearn noise first
 FINETUNED = {"tied": ("tied", ""), "tied, drawn rows": ("tied", "--draw-new-rows"), "GroC": ("GroC", "")}
-UNIFORM = (0.01, 0.03, 0.1, 0.2)  # weights, for tied
+UNIFORM = (0.01, 0.03, 0.1, 0.2, 0.4)  # weights, for tied
 DISCOUNTS = (3, 1, 0.3, 0.1)  # of new words, for GroC; a finetuned one knows the domain's
 SCORED_SIZE = 10_000  # of the local cache; the paper tunes with 5,000 (appendix C.4)
+CHECKPOINT = "checkpoint_best.pt"
 CACHES = ("none", "unigram", "local", "unbounded")
 TITLES = {
     "domains": "GroC, Table 5 and Figures 4 to 6: other domains",
@@ -101,6 +108,7 @@ def main() -> None:
     parser.add_argument("--train-tokens", type=int, default=0, help="of the training text; 0: all of it")
     parser.add_argument("--valid-tokens", type=int, help="of every domain; 0: all (scale paper), else 15,000 (cpu)")
     parser.add_argument("--test-tokens", type=int, help="of every domain; 0: all (scale paper), else 30,000 (cpu)")
+    parser.add_argument("--learning-rates", nargs="+", metavar="RATE", help="tried for each model, in place of the scale's")
     parser.add_argument("--caches", nargs="+", choices=CACHES, default=CACHES)
     parser.add_argument("--in-bf16", action="store_true", help="GroC's products in bfloat16, on CPUs that have it")
     args = parser.parse_args()
@@ -111,6 +119,7 @@ def main() -> None:
     for name in ("valid_tokens", "test_tokens"):
         if getattr(args, name) is None:
             setattr(args, name, getattr(SCALES[args.scale], name))
+    args.learning_rates = args.learning_rates or SCALES[args.scale].learning_rates
     os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
     check_workdir(args)
     if args.domain:
@@ -122,7 +131,7 @@ def main() -> None:
 def check_workdir(args) -> None:
     """Refuse a folder that was made with other settings: what is done is skipped."""
     kept = {name: str(value) for name, value in sorted(vars(args).items()) if name not in ("workdir", "caches", "temporal")}
-    kept["preset"] = str(PRESETS["groc_lstm_lm_small"].options)
+    kept |= {"preset": str(PRESETS["groc_lstm_lm_small"].options), "recipe": str(SCALES[args.scale])}
     path = args.workdir / "settings.json"
     if path.exists() and json.loads(path.read_text()) != kept:
         sys.exit(f"{args.workdir} was made with other settings ({path}): give another --workdir")
@@ -136,7 +145,8 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
     first, *others = texts
     base = binarise(work / "data" / f"{slug(first)}-training", texts[first], ["--train", texts[first]["train"]])
     scale = SCALES[args.scale]
-    checkpoints = {model: train(args, base, work / model, scale.training.split(), model) for model in scale.models}
+    learning_rates = {model: validated(args, base, work, model) for model in scale.models}
+    checkpoints = {model: work / run_name(model, best(found)) / CHECKPOINT for model, found in learning_rates.items()}
     rows: Dict[str, Dict[str, Any]] = {}
     for domain in texts:
         # the union vocabulary: the words of the domain after those of training, of finetuning as well, to compare with it
@@ -163,7 +173,7 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
         if not picture.with_suffix(".json").exists():  # written after the picture
             in_process("curves", *logs, "--names", f"valid={domain}", f"valid1={first}", "--out", picture)
     results = {"adaptation": name, "title": TITLES[name], "scale": args.scale, "machine": machine(), "command": command_of(args)}
-    results |= {"trained_on": first, "domains": list(texts), "rows": rows}
+    results |= {"trained_on": first, "learning_rates": learning_rates, "domains": list(texts), "rows": rows}
     results["finetuning"] = {domain: curves_of(work, domain) for domain in others}
     out = args.workdir / f"table-5-{name}-{args.scale}.json"
     pictures = {f"finetuning on {domain}": work / f"finetuning-{slug(domain)}.png" for domain in others}
@@ -196,6 +206,8 @@ def command_of(args) -> str:
     options += [f"--scale {args.scale} --train-tokens {args.train_tokens}"]
     options += [f"--updates {args.updates} --finetune-updates {args.finetune_updates}"] if args.scale == "cpu" else []
     options += [f"--valid-tokens {args.valid_tokens} --test-tokens {args.test_tokens}"]
+    rates = args.learning_rates
+    options += ["--learning-rates " + " ".join(rates)] if rates != SCALES[args.scale].learning_rates else []
     options += ["--caches " + " ".join(args.caches)] if tuple(args.caches) != CACHES else []
     options += ["--in-bf16"] if args.in_bf16 else []
     return " ".join(["python examples/adaptation/run.py", *options, "--workdir DIR"])
@@ -219,6 +231,25 @@ def binarise(dest: Path, texts: Dict[str, Path], options: List, *more_valid: Pat
     return dest
 
 
+def validated(args, data: Path, work: Path, model: str) -> Dict[str, float]:
+    """Train a model at every rate; return the best validation perplexity of each."""
+    found = {}
+    for rate in args.learning_rates:
+        save = work / run_name(model, rate)
+        train(args, data, save, [*SCALES[args.scale].training.split(), "--lr", rate], model)
+        found[rate] = min(perplexity for _, perplexity in read_curves(save / "train.log")["valid"])
+    return found
+
+
+def run_name(model: str, rate: str) -> str:
+    return f"{model}-lr{rate}"
+
+
+def best(found: Dict[str, float]) -> str:
+    """Return the rate with the lowest perplexity."""
+    return min(found, key=lambda rate: found[rate])
+
+
 def train(args, data: Path, save: Path, options: List[str], model: str, updates: int = 0) -> Path:
     """Train a model; a run that was interrupted goes on."""
     updates = updates or args.updates
@@ -231,7 +262,7 @@ def train(args, data: Path, save: Path, options: List[str], model: str, updates:
         where = ["--save-dir", save, "--log-file", save / "train.log"]
         run("fairseq-train", data, *PLUGIN, *TRAINING, *chosen, *precision, *where)
         (save / "done").touch()
-    return save / "checkpoint_best.pt"
+    return save / CHECKPOINT
 
 
 def score(work: Path, data: Path, checkpoint: Path, model: str, cache: str, sizes: str, discounts) -> Dict[str, Any]:

@@ -119,6 +119,8 @@ def adaptation(results: Dict[str, Any], picture: str) -> str:
     domains, rows = results["domains"], results["rows"]
     command = " \\\n      ".join(textwrap.wrap(results["command"], 116, break_on_hyphens=False, break_long_words=False))
     lines = [f"## {results['title']}, scale {results['scale']}", "", f"    {command}", ""]
+    tried = [f"{model} {valid:.1f} at {rate}" for model, of in results["learning_rates"].items() for rate, valid in of.items()]
+    lines += [f"Rates, each model's best is taken; validation perplexity over the words of training: {', '.join(tried)}.", ""]
     figures = [[label, *(of_domain(found, domain, "all") for domain in domains)] for label, found in rows.items()]
     sizes = [next(found[domain] for found in rows.values() if domain in found) for domain in domains]
     tokens = ["*tokens scored*", *(f"{found['all']['tokens']:,}" for found in sizes)]

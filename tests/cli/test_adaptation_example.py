@@ -48,8 +48,13 @@ def test_the_example_makes_its_table_and_skips_what_is_done(commands, tmp_path):
     assert found["GroC"]["far"]["new"]["tokens"] > 0 and found["GroC"]["in-domain"]["new"]["tokens"] == 2  # the union's
     assert found["GroC"]["far"]["settings"].get("new_word_discount", 1) == 1
     assert found["tied + local"]["far"]["settings"]["cache_size"] == 10_000
+    tried = results["learning_rates"]
+    assert set(tried) == {"tied", "GroC"} and all(list(of) == ["0.006", "0.003"] for of in tried.values())
+    trained = re.findall(r"--lr (0\.00[36]) .*--save-dir", output)
+    assert trained == ["0.006", "0.003"] * 2
     drawn = {(row["run"], row["subset"]) for row in results["finetuning"]["far"]}
     assert drawn >= {("far-tied", "far"), ("far-tied", "in-domain"), ("far-GroC", "far"), ("far-GroC", "in-domain")}
+    assert "other settings" in commands.fails(*command, "--learning-rates", "0.006")
     again = commands.ok(*command)
     assert "fairseq-train" not in again and "fairseq_groc" not in again and again.splitlines()[-10:] == table[:10]
     on_page(commands, tmp_path / "work", found)
@@ -111,5 +116,6 @@ def test_options_of_every_scale_are_taken(monkeypatch):
     example = runpy.run_path(str(ROOT / "examples" / "adaptation" / "run.py"))
     for scale in example["SCALES"].values():
         for model, more in itertools.product(scale.models.values(), (scale.training, scale.finetuning)):
-            words = ["data", *PLUGIN, *example["TRAINING"], *model.split(), *more.format(updates=4, interval=2).split()]
+            words = ["data", *PLUGIN, *example["TRAINING"], *model.split(), "--lr", scale.learning_rates[0]]
+            words += more.format(updates=4, interval=2).split()
             assert options.parse_args_and_arch(options.get_training_parser(), input_args=words).batch_size == 20
