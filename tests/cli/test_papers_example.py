@@ -124,8 +124,8 @@ def test_a_grid_leaves_alone_what_an_experiment_is_about(monkeypatch):
     experiments, grid = names["EXPERIMENTS"], names["SCALES"]["cpu"].grid
     assert all(row.settings(grid) == grid for row in experiments["table-2"].rows)
     drill = {row.label: row.settings(grid) for row in experiments["drill-table-4"].rows}
-    assert drill["tied"] == drill["bilinear"] == grid
-    assert drill["4 layers"] == [
+    assert drill["tied"] == drill["bilinear"] == drill["4 layers"] == grid
+    assert drill["standard dropout"] == [
         {"lr": rate, "init_range": 0.2} for rate in (0.006, 0.003, 0.01)
     ]  # its dropout is what the row is about
     table_3 = {row.label: [names["preset_of"](row, data) for data in ("ptb", "wikitext2")] for row in experiments["table-3"].rows}
