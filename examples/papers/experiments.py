@@ -140,7 +140,7 @@ EXPERIMENTS: Dict[str, Experiment] = {
 
 
 def _grid_of(*rates: float) -> List[Dict[str, Any]]:
-    # the papers' range, for models of four times the units, keeps rows of this size from learning for half of the updates
+    # within the papers' range, for models of four times the units, most heads with rows learn frequencies alone for a long time
     return [{"lr": rate, "output_dropout": dropout, "init_range": 0.2} for dropout in (0.0, 0.2) for rate in rates]
 
 
