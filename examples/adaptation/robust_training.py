@@ -15,12 +15,11 @@ import logging
 import math
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Dict, Iterator, List
 
-from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT
+from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, started
 from fairseq_groc.cli.score import load
 from fairseq_groc.evaluation.scoring import Place
 from fairseq_groc.evaluation.tuning import Grid, Pass, read, search
@@ -180,8 +179,9 @@ def run(command, log: Path) -> None:
     environment = {**os.environ, **MEMORY, "PYTHONPATH": str(ROOT), "PATH": f"{BIN}:{os.environ['PATH']}"}
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "w") as file:
-        done = subprocess.run([str(c) for c in command], stdout=file, stderr=subprocess.STDOUT, env=environment)
-    if done.returncode:
+        with started(command, stdout=file, env=environment) as process:
+            process.wait()
+    if process.returncode:
         sys.exit(f"failed: {' '.join(str(c) for c in command)}\nthe end of {log}:\n" + log.read_text()[-2000:])
 
 

@@ -21,7 +21,7 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from texts import domain_texts, temporal_texts
 
-from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, in_process, run
+from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, held, in_process, run
 from fairseq_groc.cli.results import machine, write_json
 from fairseq_groc.data.training_log import read_curves
 from fairseq_groc.presets import PRESETS
@@ -121,11 +121,12 @@ def main() -> None:
             setattr(args, name, getattr(SCALES[args.scale], name))
     args.learning_rates = args.learning_rates or SCALES[args.scale].learning_rates
     os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
-    check_workdir(args)
-    if args.domain:
-        print(experiment(args, "domains", domain_texts(args)), flush=True)
-    if args.temporal:
-        print(experiment(args, "temporal", temporal_texts(args)), flush=True)
+    with held(args.workdir):
+        check_workdir(args)
+        if args.domain:
+            print(experiment(args, "domains", domain_texts(args)), flush=True)
+        if args.temporal:
+            print(experiment(args, "temporal", temporal_texts(args)), flush=True)
 
 
 def check_workdir(args) -> None:

@@ -1,11 +1,7 @@
 """The papers' experiments as data: which presets make a table's rows, and what a scale changes."""
 
-import itertools
-import shlex
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from fairseq_groc.modules.updates import is_frozen
-from fairseq_groc.options import flag
 from fairseq_groc.presets import PRESETS
 
 
@@ -83,8 +79,6 @@ _TABLE_4 = {
     0.6: 69.6,
     0.8: 70.7,
 }  # of the entries, 82% of the words have one; Table 4, row train
-_SHARES = (0.9, 0.7, 0.5, 0.3, 0.1)  # of full updates; Table 10
-_COUNTED = 20  # updates of a round in which speed is measured
 _DRILL = [name for name in PRESETS if name.startswith("drill_lstm_lm_")]
 
 
@@ -151,6 +145,8 @@ _CPU = Scale(
         "decoder_embed_dim": 128,
         "dropout": 0.2,
         "dropout_in": 0.2,
+        # the paper's word encoder alone has more parameters than a whole model of this size with tied rows
+        "char_filters": PRESETS["groc_lstm_lm_small"].options["char_filters"],
     },
     training="--batch-size 20 --tokens-per-sample 35 --optimizer adam --clip-norm 0.25 --lr-scheduler polynomial_decay "
     "--warmup-updates 100 --total-num-update {updates}",
@@ -161,7 +157,6 @@ _CPU = Scale(
 
 # little text, read often enough for models to stop improving on it, as the paper's do
 _QUARTER = _CPU._replace(
-    sizes={**_CPU.sizes, "char_filters": PRESETS["groc_lstm_lm_small"].options["char_filters"]},
     updates=1_992,  # six epochs of it
     share=0.25,
 )
@@ -178,127 +173,6 @@ SCALES: Dict[str, Scale] = {
     "cpu": _CPU,
     "quarter": _QUARTER,
     "quarter-long": _QUARTER._replace(updates=3_984),
-}
-
-
-class Given(NamedTuple):
-    """What an analysis is of.
-
-    Args:
-        dataset: the name of the text in presets
-        data: its data folder
-        scale: of the models
-        in_bf16: GroC's products in bfloat16 as well
-        path: of the model that is analysed
-        others: the paths of all other rows' models by label
-    """
-
-    dataset: str
-    data: Any
-    scale: Scale
-    in_bf16: bool = False
-    path: Any = None
-    others: Dict[str, Any] = {}
-
-
-class Analysis(NamedTuple):
-    """What is found with the models of a table, or about them.
-
-    Args:
-        title: the paper's
-        command: of the package
-        paper: what was published, in words
-        table: the experiment whose trained models it takes
-        model: the row that is analysed
-    """
-
-    title: str
-    command: Callable[[Given], List[Any]]
-    paper: str
-    table: Optional[str] = None
-    model: Optional[str] = None
-
-
-def _bins(given: Given) -> List[Any]:
-    named = [f"{label.replace(' ', '-')}={other}" for label, other in given.others.items()]
-    return ["frequency-bins", "--path", given.path, "--data", given.data, "--baselines", *named]
-
-
-def _coverage(given: Given) -> List[Any]:
-    return ["coverage", "--path", given.path, "--data", given.data, "--tokens-per-sample", 500]
-
-
-def _speed(given: Given) -> List[Any]:
-    """Compare the rows of Table 10, by the share of full updates that they make, and sampled updates."""
-    named = {row.label: _arch(preset_of(row, given.dataset), given.scale) for row in EXPERIMENTS["table-2"].rows}
-    groc = named["GroC"]
-    seed = _seed_with(_SHARES, _COUNTED)
-    named |= {f"GroC, {share:.0%} full updates": f"{groc} --full-update-prob {share} --seed {seed}" for share in _SHARES}
-    named["GroC, sampled updates, 10%"] = f"{groc} --sampled-update-fraction 0.1"
-    if given.in_bf16:
-        named |= {f"{label}, bfloat16": f"{named[label]} --encode-in-bf16" for label in ("GroC", "GroC, sampled updates, 10%")}
-    options = ["--updates", _COUNTED + 1, "--rounds", 2, "--models", *(f"{label}={arch}" for label, arch in named.items())]
-    return ["training-speed", "--data", given.data, *options]
-
-
-def _seed_with(shares: Tuple[float, ...], count: int) -> int:
-    """Return a seed with which sparse updates are full in exactly these shares of the updates but for the first."""
-    for seed in itertools.count(1):
-        full = {share: sum(not is_frozen(share, seed, number) for number in range(1, count + 1)) for share in shares}
-        if all(full[share] == round(share * count) for share in shares):
-            return seed
-    raise AssertionError
-
-
-def _arch(preset: str, scale: Scale) -> str:
-    sizes = (shlex.quote(f"{flag(name)}={value}") for name, value in scale.sizes.items())
-    return " ".join([preset, *sizes])
-
-
-def _grid(given: Given) -> List[Any]:
-    weights = (0.034, 0.067, 0.1, 0.133, 0.167)  # appendix C.4: lambda from 0.833 to 0.966, theta from 0 to 1
-    grid = ["--weights", *weights, "--thetas", 0, 0.25, 0.5, 0.75, 1, "--sizes", 5000, "--no-store"]
-    return ["tune", "--path", given.path, "--data", given.data, "--cache", "local", *grid]
-
-
-ANALYSES: Dict[str, Analysis] = {
-    "figure-3": Analysis(
-        "GroC, Figure 3: loss by frequency",
-        _bins,
-        "the rarer the words, the more GroC gains (medians), but for Penn Treebank's lowest bin, an exception (section 4.3).",
-        "table-2",
-        "GroC",
-    ),
-    "coverage": Analysis(
-        "GroC, Table 4: scored with a share of the lexicon's entries",
-        _coverage,
-        "on Penn Treebank 187.8, 159.3, 128.5, 102.6, 83.5, 69.5 where 0, 16, 32, 48, 64 and 82% of the words are covered; 73.1 "
-        "for a model of the surface alone.",
-        "table-2",
-        "GroC",
-    ),
-    "figure-7": Analysis(
-        "GroC, Figure 7: the local cache's grid",
-        _grid,
-        "a picture alone; the best for its news text is lambda 0.966 (a weight of 0.034), theta 0.5 (appendix C.4).",
-        "table-2",
-        "tied",
-    ),
-    "drill-figure-3": Analysis(
-        "DRILL, Figure 3: loss by frequency",
-        # its first band has 4,116 words of the test text, those of 1 to 49 occurrences, its last 16; other edges are not given
-        lambda given: [*_bins(given), "--edges", 0, 49, 100, 1000, 5000],
-        "most of the gain in words of 1 to 100 occurrences (means, its section 4.1).",
-        "drill-table-4",
-        "4 layers",
-    ),
-    "table-10": Analysis(
-        "GroC, Table 10: training speed",
-        _speed,
-        "in times of the lookup table's epoch on Penn Treebank, convolutional 10.3, tied 1.0, bilinear 1.8, deep residual 3.1, "
-        "adaptive 1.4, GroC 13.3, with full updates in 90, 70, 50, 30 and 10% of the steps 12.1, 8.9, 6.7, 4.9 and 2.4 (it names "
-        "the shares of the frozen ones).",
-    ),
 }
 
 

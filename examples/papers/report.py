@@ -16,7 +16,8 @@ import textwrap
 from pathlib import Path
 from typing import Any, Dict, List
 
-from experiments import ANALYSES, EXPERIMENTS, SCALES, TABLE_5
+from analyses import ANALYSES
+from experiments import EXPERIMENTS, SCALES, TABLE_5
 
 ADAPTATION = "table-5"  # of examples/adaptation
 TITLES = {"ptb": "Penn Treebank", "wikitext2": "WikiText-2"}
@@ -53,7 +54,10 @@ def page(folder: Path, place: Path) -> str:
     for path in found:
         results = json.loads(path.read_text())
         picture = os.path.relpath(path.with_suffix(".png"), place)
-        parts.append(next(write for kind, write in KINDS.items() if kind in results)(results, picture))
+        kind = next((kind for kind in KINDS if kind in results), None)
+        if kind is None:
+            sys.exit(f"{path}: not made by run.py, analyses.py or examples/adaptation")
+        parts.append(KINDS[kind](results, picture))
         if path.with_suffix(".md").exists():
             parts.append(path.with_suffix(".md").read_text().rstrip())
     return "\n\n".join(parts) + "\n"

@@ -8,23 +8,20 @@ WORKDIR/EXPERIMENT-DATASET-SCALE.json has what tables are made from (examples/pa
 
 import argparse
 import json
-import logging
 import math
 import os
 import shlex
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, List
 
 from experiments import EXPERIMENTS, SCALES, Row, Scale, options_of, preset_of
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import load_indexed_dataset
-from filelock import FileLock, Timeout
 
-from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, in_process, run
+from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, held, in_process, run
 from fairseq_groc.cli.results import label_log_axis, machine, pyplot, write_json
 from fairseq_groc.data.training_log import read_curves, read_parameters
 from fairseq_groc.modules.heads import HEADS
@@ -93,23 +90,6 @@ def setting_of(text: str) -> Dict[str, float]:
     if "lr" not in setting or not SETTABLE.issuperset(setting) or not all(map(math.isfinite, setting.values())):
         raise argparse.ArgumentTypeError(f"{text!r}: expected lr=NUMBER, and any of {', '.join(sorted(SETTABLE - {'lr'}))}")
     return setting
-
-
-@contextmanager
-def held(path: Path) -> Iterator[None]:
-    """Keep other commands, that may run beside this one, from writing the same; say so where they are waited for."""
-    logging.getLogger("filelock").setLevel(logging.WARNING)  # fairseq's root logger lets debugging through
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(f"{path}.lock")
-    try:
-        lock.acquire(timeout=1)
-    except Timeout:
-        print(f"waiting for another command that makes {path}", flush=True)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def rows_in(results: Path, scale: Scale) -> Dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Dict, List, Optional, Tuple
 from corpus import write_corpus
 from report import draw, table
 
-from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT
+from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, started
 from fairseq_groc.lexicon.tables import FOLDER
 from fairseq_groc.presets import PRESETS
 
@@ -171,15 +171,14 @@ def run(command, log: Path, show: str = "", environment: Optional[Dict[str, str]
     log.parent.mkdir(parents=True, exist_ok=True)
     with (
         open(log, "w") as file,
-        subprocess.Popen(
-            [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-        ) as process,
+        started(command, stdout=subprocess.PIPE, text=True, env=environment) as process,
     ):
         assert process.stdout is not None
         for line in process.stdout:
             file.write(line)
             if show and re.search(show, line):
                 print("    " + line.rstrip().split(" | ", 3)[-1][:150], flush=True)
+        process.wait()
     if process.returncode:
         sys.exit(f"failed: {' '.join(str(part) for part in command)}\nthe end of {log}:\n" + log.read_text()[-2000:])
 

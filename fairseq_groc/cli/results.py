@@ -3,6 +3,8 @@
 import json
 import logging
 import math
+import os
+import re
 import sys
 from pathlib import Path
 from typing import Optional
@@ -42,10 +44,19 @@ def _plain(value):
 
 def machine() -> str:
     """Return a line on hardware and versions, for beside the numbers."""
+    import fairseq
     import torch
 
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
-    return f"{device}, torch {torch.__version__}, Python {sys.version.split()[0]}"
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{_processor()}, {torch.get_num_threads()} threads"
+    versions = f"fairseq {fairseq.__version__}, torch {torch.__version__}, Python {sys.version.split()[0]}"
+    return f"{device}, {versions}"
+
+
+def _processor() -> str:
+    """Return the name of the CPU where Linux tells it."""
+    info = Path("/proc/cpuinfo")
+    names = re.findall(r"^model name\s*: (.+)", info.read_text(), re.MULTILINE) if info.exists() else []
+    return f"CPU {names[0]} ({os.cpu_count()} cores)" if names else "CPU"
 
 
 def label_log_axis(axis) -> None:

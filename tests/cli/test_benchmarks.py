@@ -9,7 +9,8 @@ from cli_helpers import ROOT
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.wordnet import find_wordnet
 
-RUN = {name: ["python", ROOT / "benchmarks" / f"{name}.py"] for name in ("losses", "scaling", "scoring", "training_speed")}
+NAMED = ("adding_words", "caches", "losses", "scaling", "scoring", "training_speed")
+RUN = {name: ["python", ROOT / "benchmarks" / f"{name}.py"] for name in NAMED}
 NAMES = ["tied", "lstm_lm (fairseq)", "plain PyTorch loop"]
 
 
@@ -17,6 +18,22 @@ def test_losses(commands):
     output = commands.ok(*RUN["losses"], "--sizes", "300", "--rounds", "1")
     losses = re.findall(r"^ +300  \S.* ([\d.]+)$", output, re.MULTILINE)
     assert len(losses) == 3 and len(set(losses)) == 1
+
+
+def test_adding_words(commands):
+    output = commands.ok(*RUN["adding_words"], "--sizes", "1200")
+    (row,) = re.findall(r"^ +1,200((?: +[\d.,]+){5})$", output, re.MULTILINE)
+    whole, one, *_ = (float(ms.replace(",", "")) for ms in row.split())
+    assert one < whole
+
+
+def test_caches(commands, tmp_path):
+    sizes = ["--sizes", "300", "--entries", "400", "--dim", "16", "--rounds", "1"]
+    output = commands.ok(*RUN["caches"], "--out", tmp_path, *sizes)
+    ways = ("targets", "all words")
+    rows = [rf"^ +300 {way} +{cache} +\d+ \(" for way in ways for cache in ("no cache", "unigram", "local", "unbounded")]
+    assert [row for row in rows if not re.search(row, output, re.MULTILINE)] == []
+    assert json.loads((tmp_path / "caches.json").read_text())["ms"]["300"]
 
 
 def test_training_speed_beside_other_programs(commands, corpus):

@@ -8,6 +8,7 @@ import re
 import runpy
 import shlex
 import sys
+import textwrap
 
 import documented
 import pytest
@@ -42,7 +43,14 @@ def blocks(text):
     return re.sub(r'="[^"]*"', lambda quoted: quoted[0].replace("\n", " "), text).splitlines()
 
 
+INLINE = re.compile(
+    r"`((?:python -m fairseq_groc|python (?:benchmarks|examples)/|fairseq-[a-z]|scripts/preprocess\.sh|make )[^`]*)`"
+)
+PROGRAM = r"(fairseq-\S+|python -m fairseq_groc|python (benchmarks|examples)/\S+|scripts/preprocess.sh|make) "
+
+
 def commands_of(page):
+    """Return the commands of a page's blocks, without what launches them, and those that its sentences name."""
     lines = blocks(page.read_text())
     variables = {"rank": "0", **dict(pair for line in lines for pair in re.findall(r'^([A-Z]+)="(.*)"$', line))}
     for line in lines:
@@ -50,11 +58,20 @@ def commands_of(page):
             line = line.replace(f"${name}", value)
         line = LAUNCHERS.sub("", line).replace("fairseq-train)", "fairseq-train")
         line = re.sub(r"^(PYTHONPATH=\S+|OMP_NUM_THREADS=\S+) ", "", line)
-        if re.match(r"(fairseq-\S+|python -m fairseq_groc|python (benchmarks|examples)/\S+|scripts/preprocess.sh|make) ", line):
-            yield pytest.param(line, id=f"{page.parent.name}/{page.name}: {line[:60]}")
+        if re.match(PROGRAM, line):
+            yield line
+    yield from inline(page)
 
 
-DOCUMENTED = [case for page in PAGES for case in commands_of(page)]
+def inline(page):
+    """Return the commands that a page's sentences name with some option, as they would be typed."""
+    spans = (" ".join(span.split()) for span in INLINE.findall(page.read_text()))
+    return [span.replace("$PWD/", "") for span in spans if re.match(r"python|fairseq-hydra|scripts", span) and " --" in span]
+
+
+DOCUMENTED = [
+    pytest.param(line, id=f"{page.parent.name}/{page.name}: {line[:60]}") for page in PAGES for line in commands_of(page)
+]
 
 
 def test_commands_are_found():
@@ -62,12 +79,23 @@ def test_commands_are_found():
 
 
 def test_all_pages_with_commands_are_run_and_what_is_run_elsewhere_is_on_them():
-    pages = {str(page.relative_to(ROOT)): [case.values[0] for case in commands_of(page)] for page in PAGES}
+    pages = {str(page.relative_to(ROOT)): typed(page.read_text()) for page in PAGES}
     assert {page for page, commands in pages.items() if commands} == {*STORIES, *RECIPES, "docs/results.md"}
     for page, elsewhere in {**STORIES, **RECIPES}.items():
-        script = "\n".join(documented.blocks(page))
-        assert all(part in script for part in elsewhere), page
-        assert [line for line in pages[page] if line[:25] not in script] == []
+        found = documented.blocks(page)
+        assert all(any(part in block for block in found) for part in elsewhere), page
+        assert [line for line in pages[page] if line not in typed(indented("\n".join(found)))] == []
+        left = [line for block in found if any(part in block for part in elsewhere) for line in typed(indented(block))]
+        assert [line for line in left if not any(part in line for part in elsewhere)] == [], page
+
+
+def typed(text):
+    """Return the lines of a text's blocks that run a program of ours or of fairseq, whatever launches it."""
+    return [line for line in blocks(text) if re.search(rf"(^|[ (]){PROGRAM}", line)]
+
+
+def indented(text):
+    return textwrap.indent(text, "    ")
 
 
 @pytest.mark.parametrize("line", DOCUMENTED)

@@ -36,6 +36,16 @@ def commands_of(title):
     return [shlex.split(line) for line in lines]
 
 
+RUN = ("A lexicon", "A head", "An adapter")
+CHECKS = "Checks"
+
+
+def test_all_sections_with_commands_are_run():
+    sections = [section for section in PAGE.split("\n## ")[1:] if blocks("bash", section)]
+    assert [section.splitlines()[0] for section in sections] == [*RUN, CHECKS]
+    assert blocks("bash", PAGE.split("\n## ")[0]) == []
+
+
 @pytest.fixture(scope="module")
 def typed(tmp_path_factory, corpus):
     """Return a function that runs a command where the page's files are."""
@@ -52,7 +62,7 @@ def typed(tmp_path_factory, corpus):
 @pytest.fixture(scope="module")
 def said(typed):
     """What the page's commands print, by section; all of them succeed."""
-    return {title: [typed.ok(*command) for command in commands_of(title)] for title in ("A lexicon", "A head", "An adapter")}
+    return {title: [typed.ok(*command) for command in commands_of(title)] for title in RUN}
 
 
 def overall(report):
@@ -109,7 +119,7 @@ def test_workers_import_it_too(monkeypatch):
 
 
 def test_the_checks(typed):
-    heads, caches = (Commands(ROOT, typed.folder).ok(*command) for command in commands_of("Checks"))
+    heads, caches = (Commands(ROOT, typed.folder).ok(*command) for command in commands_of(CHECKS))
     assert "18 passed" in heads.splitlines()[-1] and "failed" not in heads
     assert "9 passed" in caches.splitlines()[-1] and "failed" not in caches
 

@@ -165,3 +165,9 @@ def test_the_user_dir_command_names_the_package(commands):
 
 def test_the_table_of_presets_is_the_documented_one():
     assert table() in (ROOT / "docs" / "presets.md").read_text(), "renew it: python -m fairseq_groc presets"
+
+
+def test_presets_and_their_configurations_are_printed(ours):
+    listed, configuration = ours("presets"), ours("config", "groc_lstm_lm_ptb")
+    assert [name for name in PRESETS if f"`{name}`" not in listed] == []
+    assert yaml.safe_load(configuration) == preset_config("groc_lstm_lm_ptb")

@@ -4,13 +4,17 @@ import itertools
 import json
 import re
 import runpy
+import shutil
+import signal
+import subprocess
+import sys
 import time
 from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from cli_helpers import PLUGIN, ROOT, WORDS, write
+from cli_helpers import PLUGIN, ROOT, WORDS, environment, write
 from fairseq import options
 from fairseq.data.data_utils import load_indexed_dataset
 from filelock import FileLock
@@ -88,9 +92,19 @@ def analyses_of(commands, table, work):
     """Train a GroC model beside tied, and make what is found out about both."""
     analysis, about = ["python", PAPERS / "analyses.py"], ["--scale", "quarter", "--workdir", work]
     assert "table-2-ptb-quarter.json has no GroC: run " in commands.fails(*analysis, "figure-3", *about)
+    (work / "foreign").mkdir()
+    (work / "foreign" / "figure-3-ptb-quarter.json").write_text("{}")
+    foreign = commands.fails("python", PAPERS / "report.py", work / "foreign", "--out", work / "foreign" / "page.md")
+    assert "figure-3-ptb-quarter.json: not made by run.py, analyses.py or examples/adaptation" in foreign
     commands.ok(*table, "--rows", "GroC")
     for name in ("figure-3", "coverage", "figure-7"):
-        assert f"{name}-ptb-quarter.json" in commands.ok(*analysis, name, *about)
+        made = commands.ok(*analysis, name, *about)
+        assert f"{name}-ptb-quarter.json" in made and "+ fairseq_groc" in made
+    assert "+ fairseq_groc" not in commands.ok(*analysis, "figure-3", *about)
+    checkpoint = json.loads((work / "table-2-ptb-quarter.json").read_text())["rows"]["tied"]["runs"][0]["checkpoint"]
+    (work / checkpoint).touch()  # as if it were another model
+    assert "+ fairseq_groc" in commands.ok(*analysis, "figure-3", *about)
+    assert sorted(path.name for path in work.iterdir() if path.name.startswith("tmp")) == []
 
 
 def lines_in(data, split):
@@ -107,7 +121,7 @@ def test_the_published_page_is_made_of_the_published_numbers(monkeypatch):
 
 def test_commands_of_analyses_are_taken(monkeypatch):
     monkeypatch.syspath_prepend(PAPERS)
-    names = runpy.run_path(str(PAPERS / "experiments.py"))
+    names = runpy.run_path(str(PAPERS / "analyses.py"))
     for analysis in names["ANALYSES"].values():
         given = names["Given"]("ptb", "data", names["SCALES"]["cpu"], True, "model.pt", {"deep residual": "other.pt"})
         parsed = main_parser().parse_args([str(part) for part in analysis.command(given)])
@@ -138,7 +152,7 @@ def test_a_grid_leaves_alone_what_an_experiment_is_about(monkeypatch):
 
 def test_speed_is_measured_at_the_shares_that_its_rows_say(monkeypatch):
     monkeypatch.syspath_prepend(PAPERS)
-    names = runpy.run_path(str(PAPERS / "experiments.py"))
+    names = runpy.run_path(str(PAPERS / "analyses.py"))
     command = names["ANALYSES"]["table-10"].command(names["Given"]("ptb", "data", names["SCALES"]["cpu"]))
     count = command[command.index("--updates") + 1] - 1
     sparse = re.findall(r"full updates=\S+ .*?--full-update-prob (\S+) --seed (\d+)", "\n".join(map(str, command)))
@@ -201,3 +215,69 @@ def test_unknown_rows_and_datasets_are_refused(commands, tmp_path):
     assert "drill-table-4 has no wikitext2: ptb" in commands.fails(
         *RUN, "drill-table-4", "--dataset", "wikitext2", "--workdir", tmp_path
     )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a program outlives one that is killed")
+def test_a_run_that_is_killed_leaves_nothing_running_and_goes_on(commands, texts, tmp_path):
+    options = ["--from", texts, "--scale", "quarter", "--updates", "16", "--settings", "1", "--rows", "tied"]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    commands.ok(*RUN, "table-2", *options, "--workdir", whole)
+    shutil.copytree(whole / "data", killed / "data")
+    command = [sys.executable, RUN[1], "table-2", *options, "--workdir", killed]
+    process = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while len(validations(killed)) < 2:
+        assert process.poll() is None
+        time.sleep(0.05)
+    assert len(trainings(killed)) == 1
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    for _ in range(100):
+        time.sleep(0.1)
+        if not trainings(killed):
+            break
+    assert trainings(killed) == [] and len(validations(killed)) < 16
+    commands.ok(*RUN, "table-2", *options, "--workdir", killed)
+    saved = (json.loads((workdir / "table-2-ptb-quarter.json").read_text()) for workdir in (whole, killed))
+    (through,), (interrupted,) = (table["rows"]["tied"]["runs"] for table in saved)
+    assert interrupted["cost"] is None and through["cost"]["seconds"] > 0
+    assert interrupted["test"] == through["test"] and set(map(tuple, interrupted["curve"])) == set(map(tuple, through["curve"]))
+
+
+def validations(workdir):
+    """Return the lines of a training log that say what validation came to."""
+    return re.findall(r"valid on .*", "".join(log.read_text() for log in workdir.rglob("train.log")))
+
+
+def trainings(workdir):
+    """Return the process numbers of what trains in a folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_text(errors="replace")
+        except OSError:  # it has ended
+            continue
+        if "fairseq-train" in words and str(workdir) in words:
+            found.append(int(path.parent.name))
+    return found
+
+
+def test_models_of_the_papers_sizes_are_trained(commands, texts, tmp_path):
+    output = commands.ok(
+        *RUN, "table-2", "--from", texts, "--workdir", tmp_path, "--scale", "paper", "--updates", "2", "--rows", "tied"
+    )
+    assert "tied: " in output
+    found = json.loads((tmp_path / "table-2-ptb-paper.json").read_text())["rows"]["tied"]
+    assert found["setting"] == {"lr": 0.001} and found["runs"][0]["updates"] == 2
+
+
+def test_the_readme_has_the_costs_and_figures_that_were_published(monkeypatch, commands, tmp_path):
+    monkeypatch.syspath_prepend(PAPERS)
+    overview = runpy.run_path(str(PAPERS / "overview.py"))["overview"]
+    text = (PAPERS / "README.md").read_text()
+    assert overview(PAPERS / "results") in text
+    (tmp_path / "README.md").write_text(re.sub(r"^\| GroC, .*\n", "", text, flags=re.MULTILINE))
+    program = ["python", PAPERS / "overview.py", PAPERS / "results", "--readme"]
+    commands.ok(*program, tmp_path / "README.md")
+    assert (tmp_path / "README.md").read_text() == text
+    (tmp_path / "README.md").write_text("no marks")
+    assert "expected one <!-- made by overview.py -->" in commands.fails(*program, tmp_path / "README.md")
