@@ -1,5 +1,6 @@
 """What the options of ``wordnet_lexicon`` may be: each check raises OptionError."""
 
+import logging
 import math
 import os
 
@@ -10,10 +11,23 @@ from fairseq_groc.modules.adapters import CACHES, OPTIONS
 from fairseq_groc.options import flag
 from fairseq_groc.tasks.workers import rank_and_world
 
+logger = logging.getLogger(__name__)
+
+
+def bf16_is_emulated() -> bool:
+    """Return whether torch says that this CPU multiplies no bfloat16 itself; False where torch cannot tell."""
+    known = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}  # younger than the oldest torch
+    told = [known[name] for name in ("avx512_bf16", "amx_bf16", "bf16") if name in known]
+    return bool(told) and not any(told)
+
 
 def check_machine(cfg) -> None:
-    """Refuse what this machine cannot run."""
+    """Refuse what this machine cannot run, and warn of what is slower on it."""
     on_cpu = cfg.cpu or not torch.cuda.is_available()
+    if cfg.encode_in_bf16 and on_cpu and bf16_is_emulated():
+        logger.warning(
+            "--encode-in-bf16: this CPU has no bfloat16 of its own (AVX512-BF16, AMX), so it takes longer than float32"
+        )
     if cfg.fp16 and on_cpu:
         raise OptionError("--fp16 needs a GPU: leave it out, or use fairseq-hydra-train with common.bf16=true")
     if cfg.tpu:

@@ -90,7 +90,10 @@ class WordnetLexiconConfig(HeadConfig, AdapterConfig, RobustConfig):  # type: ig
     )
     encode_in_bf16: bool = field(
         default=False,
-        metadata={"help": "in training, the word encoder's products in bfloat16: about twice as fast on CPUs that have it"},
+        metadata={
+            "help": "in training, the word encoder's products in bfloat16: about twice as fast on CPUs that have it, "
+            "slower on others"
+        },
     )
     export_embeddings: Optional[str] = field(
         default=None, metadata={"help": "file of all words' embeddings in scoring: read if it fits, else written"}
