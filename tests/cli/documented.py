@@ -53,7 +53,7 @@ PYTHON = """#!/bin/bash
 case "$*" in
   *--open-vocabulary* | *--limit-vocabulary* | *nearest* | *groc\\ coverage*) smaller=(--lexicon-path {lexicon}) ;;
   *prepare\\ slice*) smaller=(--tokens 100,60,80) ;;
-  *training-speed*) smaller=(--updates 1 --rounds 1) ;;
+  *training-speed*) smaller=(--updates 3 --rounds 1) ;;
   *analyses.py\\ table-10*) smaller=(--scale quarter) ;;
   *papers/run.py*) smaller=(--updates 2 --settings 1) ;;
   *adaptation/run.py*) smaller=(--updates 4 --finetune-updates 2 --caches none local) ;;
