@@ -19,7 +19,7 @@ try:
 except Exception as error:  # missing, or broken: fairseq 0.12.2 fails with ValueError on Python 3.11
     raise ImportError(
         f"fairseq_groc needs a working fairseq, and `import fairseq` failed: {error}. "
-        "Install one: pip install 'fairseq_groc[fairseq]' (fairseq's main branch, mended for Python 3.11)."
+        "Install one: pip install fairseq-fixed (fairseq's main branch, mended for Python 3.11)."
     ) from error
 
 import torch

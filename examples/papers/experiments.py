@@ -171,7 +171,6 @@ SCALES: Dict[str, Scale] = {
         grid=[{"lr": 0.001}],
     ),
     "cpu": _CPU,
-    "cpu-long": _CPU._replace(updates=13_280),  # ten epochs
     "quarter": _QUARTER,
     "quarter-long": _QUARTER._replace(updates=3_984),
 }

@@ -44,7 +44,7 @@ def experiment(results: Dict[str, Any]) -> List[str]:
     hours = sum(cost["seconds"] for cost in costs) / 3600
     some = f" (of {len(costs)})" if len(costs) < len(runs) else ""
     found = [f"{label} {mean(row):.1f}" + published(row) for label, row in rows.items()]
-    sizes = f"{max(cost['peak_gib'] for cost in costs):.1f}, {max(cost['disk_mib'] for cost in costs):.0f}"
+    sizes = f"{max(cost['peak_gib'] for cost in costs):.1f}, {max(cost['disk_mib'] for cost in costs):.0f}" if costs else ""
     return [*about(results), f"{len(runs)}, {hours:.1f}{some}", sizes, f"test perplexity: {', '.join(found)}"]
 
 

@@ -20,6 +20,7 @@ from analyses import ANALYSES
 from experiments import EXPERIMENTS, SCALES, TABLE_5
 
 ADAPTATION = "table-5"  # of examples/adaptation
+HEADS = ("table-2", "table-3")  # the models of one size that a summary has
 TITLES = {"ptb": "Penn Treebank", "wikitext2": "WikiText-2"}
 COLUMNS = [
     "",
@@ -51,8 +52,10 @@ def page(folder: Path, place: Path) -> str:
         sys.exit(f"nothing found in {folder}: run examples/papers/run.py first")
     about = folder / "about.md"
     parts = [about.read_text().rstrip() if about.exists() else "# Results"]
-    for path in found:
-        results = json.loads(path.read_text())
+    loaded = {path: json.loads(path.read_text()) for path in found}
+    if heads := [results for results in loaded.values() if results.get("experiment") in HEADS]:
+        parts.append("\n".join(summary(heads)))
+    for path, results in loaded.items():
         picture = os.path.relpath(path.with_suffix(".png"), place)
         kind = next((kind for kind in KINDS if kind in results), None)
         if kind is None:
@@ -61,6 +64,25 @@ def page(folder: Path, place: Path) -> str:
         if path.with_suffix(".md").exists():
             parts.append(path.with_suffix(".md").read_text().rstrip())
     return "\n\n".join(parts) + "\n"
+
+
+def summary(tables: List[Dict[str, Any]]) -> List[str]:
+    """Return the test perplexities of all models of Tables 2 and 3, a row a model, a column a text and scale."""
+    rows: Dict[str, Dict[str, str]] = {}
+    columns: Dict[str, None] = {}  # in their order
+    for results in tables:
+        text = TITLES[results["dataset"]]
+        paper, ours = f"{text}, paper", f"{text}, {results['scale']}"
+        columns.update({paper: None, ours: None})
+        for label, row in results["rows"].items():
+            figures = rows.setdefault(label, {})
+            figures.setdefault(paper, f"{row['paper']['test']:g}")
+            figures.setdefault(ours, spread([run["test"] for run in row["runs"]]))
+    return [
+        "Test perplexities:",
+        "",
+        *table(["", *columns], [[name, *(of.get(c, "") for c in columns)] for name, of in rows.items()]),
+    ]
 
 
 def experiment(results: Dict[str, Any], picture: str) -> str:

@@ -32,6 +32,7 @@ VALIDATIONS = 10  # of a run
 IN_BF16 = "--encode-in-bf16"
 MADE, COST, LOG = "made.json", "cost.json", "train.log"  # of a run: how and on what; what training and validation took
 SETTABLE = {key for scale in SCALES.values() for setting in scale.grid for key in setting}
+DOWNLOADED = "downloaded"  # in place of the folder of the text
 DATASETS = {"ptb": "ptb", "wikitext2": "wikitext-2"}
 
 
@@ -121,10 +122,9 @@ def prepare(args, tables: str = "", share: float = 1.0) -> Path:
         if not (data / "binarised.json").exists():
             preprocess(args, data, tables, share)
     record = record_of(args)
-    if args.source and record.exists() and record.read_text() != str(args.source.resolve()):
-        sys.exit(
-            f"{args.workdir} has the text of {record.read_text()}: leave out --from {args.source}, or give another --workdir"
-        )
+    if args.source and record.exists() and (source := record.read_text()) != str(args.source.resolve()):
+        text = "the text that was downloaded" if source == DOWNLOADED else f"the text of {source}"
+        sys.exit(f"{args.workdir} has {text}: leave out --from {args.source}, or give another --workdir")
     return data
 
 
@@ -139,7 +139,7 @@ def preprocess(args, data: Path, tables: str, share: float) -> None:
             run(ROOT / "scripts" / "preprocess.sh", *texts, *lexicon, "--dest", data)
     else:
         source = ["--from", args.source] if args.source else []
-        record_of(args).write_text(str(args.source.resolve()) if args.source else "downloaded")
+        record_of(args).write_text(str(args.source.resolve()) if args.source else DOWNLOADED)
         run(ROOT / "scripts" / "preprocess.sh", "--dataset", DATASETS[args.dataset], *source, *lexicon, "--dest", data)
 
 
@@ -159,7 +159,11 @@ def figures_of(args, row: Row, scale: Scale, before: Dict[str, Any]) -> Dict[str
         before: the row as it was: its settings and seeds stay, others are added
     """
     preset = preset_of(row, args.dataset)
-    data, model = prepare(args, row.tables, scale.share), [*model_options(args, preset, scale), *row.options.split()]
+    model = [*model_options(args, preset, scale), *row.options.split()]
+    if others := {found["made"]["in_bf16"] for found in before["runs"]} - {IN_BF16 in model}:
+        how, what = ("with", "give it") if others.pop() else ("without", "leave it out")
+        sys.exit(f"{row.label} was trained {how} --in-bf16: {what}, or give another --workdir")
+    data = prepare(args, row.tables, scale.share)
     published = PRESETS[preset] if row.published else PRESETS[preset]._replace(parameters=None, valid=None, test=row.test)
     paper = {"parameters_millions": published.parameters, "valid": published.valid, "test": published.test}
     name = preset + suffix(row.tables) + suffix(row.options)

@@ -30,6 +30,7 @@ RECIPES = {
     "examples/adaptation/README.md": (),
     "docs/robust_training.md": (),
     "examples/papers/README.md": (),
+    "docs/results.md": (),
     "docs/performance.md": ("torchrun", "srun"),  # test_resume_and_workers.py
 }
 COMMAND = re.compile(
@@ -55,6 +56,7 @@ case "$*" in
   *prepare\\ slice*) smaller=(--tokens 100,60,80) ;;
   *training-speed*) smaller=(--updates 3 --rounds 1) ;;
   *analyses.py\\ table-10*) smaller=(--scale quarter) ;;
+  *papers/run.py*--setting\\ *) smaller=(--updates 2 --setting lr=0.003) ;;
   *papers/run.py*) smaller=(--updates 2 --settings 1) ;;
   *adaptation/run.py*) smaller=(--updates 4 --finetune-updates 2 --caches none local) ;;
   *robust_training.py*) smaller=(--updates 3 --settings both) ;;

@@ -1,7 +1,7 @@
 """Every command in README, docs and examples is one that its program takes: its name, its options, for fairseq their values.
 
 Other tests run the commands themselves, on small texts, as they are shown: those of the stories (test_documented_stories.py), of
-recipes (test_documented_recipes.py) and of docs/extend.md (test_extend.py). Those of docs/results.md are checked here alone.
+recipes (test_documented_recipes.py) and of docs/extend.md (test_extend.py).
 """
 
 import re
@@ -80,7 +80,7 @@ def test_commands_are_found():
 
 def test_all_pages_with_commands_are_run_and_what_is_run_elsewhere_is_on_them():
     pages = {str(page.relative_to(ROOT)): typed(page.read_text()) for page in PAGES}
-    assert {page for page, commands in pages.items() if commands} == {*STORIES, *RECIPES, "docs/results.md"}
+    assert {page for page, commands in pages.items() if commands} == {*STORIES, *RECIPES}
     for page, elsewhere in {**STORIES, **RECIPES}.items():
         found = documented.blocks(page)
         assert all(any(part in block for block in found) for part in elsewhere), page

@@ -7,7 +7,7 @@ import shutil
 import zipfile
 
 import pytest
-from cli_helpers import WORDS, write
+from cli_helpers import ROOT, WORDS, write
 from documented import blocks, run_page, run_script, user_folder
 from test_datasets import archive
 
@@ -82,6 +82,16 @@ def test_the_papers_tables_and_figures(project):
     assert (project / "speed" / "scaling-ptb.json").exists()
     assert rows_of(project / "papers" / "table-2-ptb-cpu.json") >= {"lookup", "convolutional", "bilinear", "adaptive", "GroC"}
     assert "GroC, 10% full updates" in (project / "papers" / "table-10-ptb-quarter.json").read_text()
+
+
+def test_the_commands_above_the_results(project):
+    run_page(project, "docs/results.md")
+    results = ROOT / "examples" / "papers" / "results"
+    for published in results.glob("*.json"):
+        made = project / "DIR" / published.name.replace("table-10-ptb-paper", "table-10-ptb-quarter")
+        assert made.exists(), made.name
+        if "rows" in json.loads(published.read_text()):
+            assert rows_of(made) >= rows_of(published), made.name
 
 
 def test_performance(project):

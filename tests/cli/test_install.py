@@ -22,7 +22,7 @@ def test_a_missing_or_broken_fairseq_is_one_clear_message(tmp_path):
     )
     message = done.stderr.splitlines()[-1]
     assert done.returncode and "needs a working fairseq" in message and "mutable default" in message
-    assert "pip install 'fairseq_groc[fairseq]'" in message
+    assert "pip install fairseq-fixed" in message
 
 
 def test_every_folder_with_code_is_a_package():

@@ -118,7 +118,7 @@ def _new_index(sample: np.ndarray):
         import faiss
     except ImportError:
         raise CacheError(
-            f"an unbounded cache of more than {len(sample):,} words needs faiss: pip install 'fairseq_groc[faiss]', or give "
+            f"an unbounded cache of more than {len(sample):,} words needs faiss: pip install faiss-cpu, or give "
             "--local-weight in place of --unbounded-weight"
         ) from None
     lists = max(1, min(LISTS, len(sample) // 39))  # faiss wants 39 training points a list
