@@ -15,7 +15,7 @@ test: install lint
 
 recipes: install
 	@echo "== pages of recipes, at sizes of which nothing can be concluded"
-	python -m pytest -q --durations 10 -m recipes tests/cli/test_documented_recipes.py
+	OMP_NUM_THREADS=1 python -m pytest -q --numprocesses 2 --dist load --maxschedchunk 1 --durations 10 -m recipes tests/cli/test_documented_recipes.py
 
 lint: install
 	@echo "== linters"

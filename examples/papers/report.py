@@ -2,8 +2,8 @@
 
     python examples/papers/report.py FOLDER --out docs/results.md
 
-FOLDER has their JSON and that of examples/adaptation, and may have about.md to begin with and NAME.md for the words that belong
-under the table of NAME.json.
+FOLDER has their JSON and that of examples/adaptation, and may have about.md to begin with, summary.md for the words
+under the summary, and NAME.md for those under the table of NAME.json.
 """
 
 import argparse
@@ -50,20 +50,22 @@ def page(folder: Path, place: Path) -> str:
     found = [path for name in names for path in sorted(folder.glob(f"{name}-*-*.json"))]
     if not found:
         sys.exit(f"nothing found in {folder}: run examples/papers/run.py first")
-    about = folder / "about.md"
-    parts = [about.read_text().rstrip() if about.exists() else "# Results"]
+    parts = words(folder / "about.md") or ["# Results"]
     loaded = {path: json.loads(path.read_text()) for path in found}
     if heads := [results for results in loaded.values() if results.get("experiment") in HEADS]:
-        parts.append("\n".join(summary(heads)))
+        parts += ["\n".join(summary(heads)), *words(folder / "summary.md")]
     for path, results in loaded.items():
         picture = os.path.relpath(path.with_suffix(".png"), place)
         kind = next((kind for kind in KINDS if kind in results), None)
         if kind is None:
             sys.exit(f"{path}: not made by run.py, analyses.py or examples/adaptation")
-        parts.append(KINDS[kind](results, picture))
-        if path.with_suffix(".md").exists():
-            parts.append(path.with_suffix(".md").read_text().rstrip())
+        parts += [KINDS[kind](results, picture), *words(path.with_suffix(".md"))]
     return "\n\n".join(parts) + "\n"
+
+
+def words(path: Path) -> List[str]:
+    """Return what somebody wrote in the file, if there is one."""
+    return [path.read_text().rstrip()] if path.exists() else []
 
 
 def summary(tables: List[Dict[str, Any]]) -> List[str]:
