@@ -1,4 +1,4 @@
-"""Install fairseq_groc; fairseq itself stays the user's choice (``pip install 'fairseq_groc[fairseq]'``)."""
+"""Install fairseq_groc; fairseq itself stays the user's choice (``pip install '.[fairseq]'`` brings one)."""
 
 from pathlib import Path
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from analyses import ANALYSES
-from experiments import EXPERIMENTS, SCALES, TABLE_5
+from experiments import EXPERIMENTS, SCALES, TABLE_5, preset_of
 
 ADAPTATION = "table-5"  # of examples/adaptation
 HEADS = ("table-2", "table-3")  # the models of one size that a summary has
@@ -69,15 +69,19 @@ def words(path: Path) -> List[str]:
 
 
 def summary(tables: List[Dict[str, Any]]) -> List[str]:
-    """Return the test perplexities of all models of Tables 2 and 3, a row a model, a column a text and scale."""
+    """Return the test perplexities of all models of Tables 2 and 3, a row a model, a column a text and scale.
+
+    Table 2's GroC has an output network on one text and none on the other: it goes by the name that Table 3 has for it.
+    """
     rows: Dict[str, Dict[str, str]] = {}
     columns: Dict[str, None] = {}  # in their order
     for results in tables:
         text = TITLES[results["dataset"]]
         paper, ours = f"{text}, paper", f"{text}, {results['scale']}"
         columns.update({paper: None, ours: None})
+        names = {preset_of(row, results["dataset"]): row.label for row in EXPERIMENTS["table-3"].rows}
         for label, row in results["rows"].items():
-            figures = rows.setdefault(label, {})
+            figures = rows.setdefault(names.get(row["preset"], label), {})
             figures.setdefault(paper, f"{row['paper']['test']:g}")
             figures.setdefault(ours, spread([run["test"] for run in row["runs"]]))
     return [

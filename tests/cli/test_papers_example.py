@@ -272,6 +272,32 @@ def test_models_of_the_papers_sizes_are_trained(commands, texts, tmp_path):
     assert found["setting"] == {"lr": 0.001} and found["runs"][0]["updates"] == 2
 
 
+def test_a_summary_names_models_by_what_they_are(monkeypatch):
+    monkeypatch.syspath_prepend(PAPERS)
+    summary = runpy.run_path(str(PAPERS / "report.py"))["summary"]
+
+    def table(experiment, dataset, **rows):
+        made = {
+            label: {"preset": preset, "paper": {"test": paper}, "runs": [{"test": test}]}
+            for label, (preset, paper, test) in rows.items()
+        }
+        return {"experiment": experiment, "dataset": dataset, "scale": "cpu", "rows": made}
+
+    tables = [
+        table("table-2", "ptb", tied=("groc_lstm_lm_ptb_tied", 86.2, 1), GroC=("groc_lstm_lm_ptb", 69.5, 2)),
+        table("table-2", "wikitext2", GroC=("groc_lstm_lm_wikitext2", 82.5, 3)),
+        table("table-3", "ptb", **{"GroC + out": ("groc_lstm_lm_ptb_out", 71.4, 4)}),
+        table("table-3", "wikitext2", GroC=("groc_lstm_lm_wikitext2_plain", 84.1, 5)),
+    ]
+    _, _, columns, _, *rows = summary(tables)
+    assert columns == "|  | Penn Treebank, paper | Penn Treebank, cpu | WikiText-2, paper | WikiText-2, cpu |"
+    assert set(rows) == {
+        "| tied | 86.2 | 1.0 |  |  |",
+        "| GroC | 69.5 | 2.0 | 84.1 | 5.0 |",
+        "| GroC + out | 71.4 | 4.0 | 82.5 | 3.0 |",
+    }
+
+
 def test_the_readme_has_the_costs_and_figures_that_were_published(monkeypatch, commands, tmp_path):
     monkeypatch.syspath_prepend(PAPERS)
     overview = runpy.run_path(str(PAPERS / "overview.py"))["overview"]
