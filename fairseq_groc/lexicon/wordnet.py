@@ -9,10 +9,10 @@ import os
 import sys
 import warnings
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional
+from typing import Dict, Iterator, List, Optional, Tuple
 
 from fairseq_groc.errors import LexiconError
-from fairseq_groc.lexicon.base import Entry, Relation, gloss_words
+from fairseq_groc.lexicon.base import Entry, Relation, gloss_words, register_lexicon
 
 logger = logging.getLogger(__name__)
 
@@ -129,7 +129,7 @@ class WordNetLexicon:
         if not senses:
             return Entry()
         relations: Dict[str, str] = {}
-        for related, source in _candidates(senses):
+        for related, source in self._related(senses):
             if len(relations) == max_relations:
                 break
             if "_" not in related and related.lower() != word.lower():
@@ -139,6 +139,11 @@ class WordNetLexicon:
             tuple(gloss_words(senses[0].definition())[:max_definition]),
             senses[0].name(),
         )
+
+    def _related(self, senses: List) -> Iterator[Tuple[str, str]]:
+        """Yield ``(lemma, source)``, best first; a lemma may come twice."""
+        yield from _synonyms(senses)
+        yield from _hyponyms(senses)
 
     def names(self) -> Iterator[str]:
         """Yield every lemma of the database."""
@@ -152,10 +157,36 @@ class WordNetLexicon:
                     yield pos, example
 
 
-def _candidates(senses):
+@register_lexicon("synonyms")
+class SynonymLexicon(WordNetLexicon):
+    """WordNet whose relations are synonyms alone, by the alphabet, as released GroC models have them.
+
+    Args:
+        path: folder of WordNet; by default this machine's
+
+    Raises:
+        LexiconError: there is no WordNet.
+    """
+
+    name = "wordnet's synonyms by the alphabet"
+
+    def __init__(self, path: Optional[str] = None):
+        super().__init__(find_wordnet(path))
+
+    def fingerprint(self) -> str:
+        return f"synonyms-{super().fingerprint()}"
+
+    def _related(self, senses: List) -> Iterator[Tuple[str, str]]:
+        return iter(sorted(_synonyms(senses)))
+
+
+def _synonyms(senses: List) -> Iterator[Tuple[str, str]]:
     for sense in senses:
         for lemma in sense.lemma_names():
             yield lemma, f"synonym in {sense.name()}"
+
+
+def _hyponyms(senses: List) -> Iterator[Tuple[str, str]]:
     for sense in senses:
         # NLTK keeps them in a set, whose order changes from run to run: take the order of the database
         for hyponym in sorted(sense.hyponyms(), key=lambda synset: (synset.pos(), synset.offset())):

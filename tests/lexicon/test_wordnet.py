@@ -99,6 +99,19 @@ def test_synonyms_come_before_hyponyms(real):
     assert set(kinds) == {"synonym", "hyponym"} and kinds == sorted(kinds, reverse=True)
 
 
+def test_synonyms_by_the_alphabet(real):
+    synonyms = open_lexicon("synonyms")
+    for word in ("car", "Dogs", "bank", "xqzzy"):
+        theirs, ours = synonyms.lookup(word, 200, 200), real.lookup(word, 200, 200)
+        words = [r.word for r in theirs.relations]
+        assert words == sorted(words) and set(words) == {r.word for r in ours.relations if r.source.startswith("synonym")}
+        assert (theirs.definition, theirs.definition_source) == (ours.definition, ours.definition_source)
+    assert [r.word for r in synonyms.lookup("car", 3, 10).relations] == ["auto", "automobile", "gondola"]
+    assert open_lexicon(f"synonyms:{real.path}").fingerprint() == synonyms.fingerprint() != real.fingerprint()
+    with pytest.raises(LexiconError, match="no WordNet there"):
+        open_lexicon("synonyms:/none")
+
+
 @pytest.mark.parametrize("word", ["xqzzy", "", " ", "</s>", "/", "\N{GRINNING FACE}", "x" * 10_000])
 def test_words_that_it_lacks(real, word):
     entry = real.lookup(word, 3, 10)
