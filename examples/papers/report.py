@@ -20,7 +20,7 @@ from analyses import ANALYSES
 from experiments import EXPERIMENTS, SCALES, TABLE_5, preset_of
 
 ADAPTATION = "table-5"  # of examples/adaptation
-HEADS = ("table-2", "table-3")  # the models of one size that a summary has
+SUMMARISED = ("table-2", "table-3")  # the models of one size that a summary has
 TITLES = {"ptb": "Penn Treebank", "wikitext2": "WikiText-2"}
 COLUMNS = [
     "",
@@ -52,8 +52,8 @@ def page(folder: Path, place: Path) -> str:
         sys.exit(f"nothing found in {folder}: run examples/papers/run.py first")
     parts = words(folder / "about.md") or ["# Results"]
     loaded = {path: json.loads(path.read_text()) for path in found}
-    if heads := [results for results in loaded.values() if results.get("experiment") in HEADS]:
-        parts += ["\n".join(summary(heads)), *words(folder / "summary.md")]
+    if tables := [results for results in loaded.values() if results.get("experiment") in SUMMARISED]:
+        parts += ["\n".join(summary(tables)), *words(folder / "summary.md")]
     for path, results in loaded.items():
         picture = os.path.relpath(path.with_suffix(".png"), place)
         kind = next((kind for kind in KINDS if kind in results), None)

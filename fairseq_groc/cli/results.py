@@ -64,8 +64,9 @@ def label_log_axis(axis) -> None:
     from matplotlib.ticker import LogLocator, NullFormatter
 
     low, high = axis.get_view_interval()
-    halves, ones, few = [part / 2 for part in range(2, 20)], range(1, 10), (1, 2, 5)
-    axis.set_major_locator(LogLocator(subs=halves if high < 4 * low else ones if high < 10 * low else few))
+    steps = 2 if high < 4 * low else 1  # from one leading digit to the next
+    every = [part / steps for part in range(steps, 10 * steps)]
+    axis.set_major_locator(LogLocator(subs=every if high < 10 * low else (1, 2, 5)))
     axis.set_major_formatter("{x:,.6g}")
     axis.set_minor_formatter(NullFormatter())
 

@@ -10,6 +10,7 @@ from cli_helpers import WORDS, write
 
 from fairseq_groc.__main__ import main
 from fairseq_groc.cli.curves import run_names
+from fairseq_groc.cli.results import label_log_axis, pyplot
 from fairseq_groc.data.training_log import read_curves
 
 VALID = "INFO | {0} | epoch 001 | valid on '{0}' subset | loss {1} | ppl {2} | num_updates {3}\n"
@@ -101,3 +102,13 @@ def test_runs_are_named_by_what_differs(tmp_path):
     assert run_names([tmp_path / "x" / "groc" / "train.log", tmp_path / "y" / "groc" / "train.log"])[0].endswith(
         "x/groc/train.log"
     )
+
+
+@pytest.mark.parametrize(
+    "low, high, shown",
+    [(124, 350, [150, 200, 250, 300, 350]), (200, 900, range(200, 1000, 100)), (100, 5000, [100, 200, 500, 1000, 2000, 5000])],
+)
+def test_numbers_of_a_logarithmic_axis(low, high, shown):
+    axes = pyplot().figure().add_subplot(yscale="log", ylim=(low, high))
+    label_log_axis(axes.yaxis)
+    assert [tick for tick in axes.get_yticks() if low <= tick <= high] == pytest.approx(list(shown))
