@@ -9,7 +9,7 @@ from fairseq_groc.lexicon.base import LEXICONS, Entry, Lexicon, NoLexicon, Relat
 from fairseq_groc.lexicon.file import FileLexicon
 from fairseq_groc.lexicon.restricted import RestrictedLexicon
 from fairseq_groc.lexicon.thinned import ThinnedLexicon
-from fairseq_groc.lexicon.wordnet import WordNetLexicon, find_wordnet
+from fairseq_groc.lexicon.wordnet import NounsFirstLexicon, WordNetLexicon, find_wordnet
 
 __all__ = [
     "LEXICONS",
@@ -17,6 +17,7 @@ __all__ = [
     "FileLexicon",
     "Lexicon",
     "NoLexicon",
+    "NounsFirstLexicon",
     "Relation",
     "RestrictedLexicon",
     "ThinnedLexicon",
