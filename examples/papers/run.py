@@ -167,8 +167,8 @@ def figures_of(args, row: Row, scale: Scale, before: Dict[str, Any]) -> Dict[str
         if others := {found["made"].get(name) for found in before["runs"]} - {value}:
             given = others.pop()
             how, what = ("with", "give it") if given else ("without", "leave it out")
-            told = f"{flag(name)} {given}" if isinstance(given, str) else flag(name)
-            sys.exit(f"{row.label} was trained {how} {told}: {what}, or give another --workdir")
+            option = f"{flag(name)} {given}" if isinstance(given, str) else flag(name)
+            sys.exit(f"{row.label} was trained {how} {option}: {what}, or give another --workdir")
     tables = row.tables if lexicon is None else f"{row.tables} --lexicon-path {lexicon}".strip()
     data = prepare(args, tables, scale.share)
     published = PRESETS[preset] if row.published else PRESETS[preset]._replace(parameters=None, valid=None, test=row.test)
