@@ -73,8 +73,6 @@ def check_use(cfg) -> None:
 
 def check_training(cfg) -> None:
     """Refuse what makes no sense in training."""
-    if cfg.ema_fp32:
-        raise OptionError("--ema-fp32 copies tensors only, and these models carry their words too: give --store-ema alone")
     if cfg.export_embeddings:
         raise OptionError("--export-embeddings is for scoring: leave it out of training")
     if int(os.environ.get("WORLD_SIZE", 1)) > 1 and rank_and_world()[1] == 1:

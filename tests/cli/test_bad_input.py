@@ -126,7 +126,6 @@ def test_options_that_do_not_go_together(commands, corpus, models, tmp_path):
     assert "--output-head nonsense: expected one of" in train_fails(commands, data, tmp_path, "--output-head", "nonsense")
     window = ["--path", models["tied"], "--gen-subset", "valid", "--context-window", "5"]
     assert "--context-window is not supported" in commands.fails("fairseq-eval-lm", data, *PLUGIN, *window)
-    assert "--ema-fp32 copies tensors only" in train_fails(commands, data, tmp_path, "--store-ema", "--ema-fp32")
     for limit in ("0", "-1"):
         output = train_fails(commands, data, tmp_path, "--init-range", limit)
         assert f"--init-range {limit}: expected a number above 0" in output

@@ -82,7 +82,7 @@ def namespace(*arguments):
 
 
 def own(config):
-    inherited = ("${common", "${dataset", "${ema")
+    inherited = ("${common", "${dataset")
     names = {f.name for f in fields(config) if not str(f.default).startswith(inherited)}
     return names - {"data", "_name"}
 
