@@ -13,6 +13,7 @@ from fairseq_groc.models.changing_vocabulary import ChangingVocabulary
 from fairseq_groc.modules.adapters import Adapter, Memory, View
 from fairseq_groc.modules.build import build_embedding, build_head
 from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
+from fairseq_groc.modules.packed_state import pack, unpack
 from fairseq_groc.modules.probabilities import LOG_ZERO, predictable_words
 from fairseq_groc.modules.rows import WordRows
 from fairseq_groc.modules.softmax_layer import WordMatrices
@@ -196,8 +197,8 @@ class WordDecoder(ChangingVocabulary):
         limit = self.words.limit
         return tokens if limit is None else tokens.masked_fill(limit.to(tokens.device)[tokens], self.dictionary.pad())
 
-    def get_extra_state(self) -> dict:
-        return {"version": OPTIONS_VERSION, "settings": self.settings, "lexicon": self.lexicon}
+    def get_extra_state(self) -> Tensor:
+        return pack({"version": OPTIONS_VERSION, "settings": self.settings, "lexicon": self.lexicon})
 
     def set_extra_state(self, state) -> None:
         """The settings were compared in ``upgrade_state_dict_named``."""
@@ -210,7 +211,7 @@ class WordDecoder(ChangingVocabulary):
         """
         super().upgrade_state_dict_named(state_dict, name)  # type: ignore[misc]
         prefix = name + "." if name else ""
-        saved = state_dict.setdefault(prefix + "_extra_state", self.get_extra_state())  # EMA copies drop it
+        saved = unpack(state_dict.setdefault(prefix + "_extra_state", self.get_extra_state()))
         if saved["version"] > OPTIONS_VERSION:
             raise OptionError(f"the checkpoint has options of version {saved['version']}, newer than {OPTIONS_VERSION}: upgrade")
         differing = [

@@ -103,7 +103,6 @@ class WordnetLexiconConfig(HeadConfig, AdapterConfig, RobustConfig):  # type: ig
     bf16: bool = II("common.bf16")
     tpu: bool = II("common.tpu")
     cpu: bool = II("common.cpu")
-    ema_fp32: bool = II("ema.ema_fp32")
     train_subset: str = II("dataset.train_subset")
     dataset_impl: Optional[str] = II("dataset.dataset_impl")
 

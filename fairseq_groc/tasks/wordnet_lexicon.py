@@ -22,10 +22,10 @@ from fairseq_groc.modules.adapters.settings import on_registration
 from fairseq_groc.options import head_settings
 from fairseq_groc.tasks.adapting import check_remembered, make_adapter, report_impossible
 from fairseq_groc.tasks.building import complete, configure, lexicon_vocabulary
-from fairseq_groc.tasks.checks import check_machine, check_training, check_updates, check_use
+from fairseq_groc.tasks.checks import check_criterion, check_machine, check_streams, check_training, check_updates, check_use
 from fairseq_groc.tasks.config import DEFAULT_BLOCK, TASK, WordnetLexiconConfig, widen_task
 from fairseq_groc.tasks.generation import prefix_of
-from fairseq_groc.tasks.workers import early_stop, early_stop_function, gather, rank_and_world
+from fairseq_groc.tasks.workers import early_stop, early_stop_function, forget_earlier_training, gather, rank_and_world
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +75,7 @@ class WordnetLexiconTask(FairseqTask):
         self._trains = not from_checkpoint
         if self._trains:
             check_training(self.cfg)
+            forget_earlier_training()
         else:
             complete(cfg, self.cfg)
         options = cfg if self._trains and hasattr(cfg, "output_head") else self.cfg
@@ -161,6 +162,8 @@ class WordnetLexiconTask(FairseqTask):
         training = dataset.name == self.cfg.train_subset and self._trains
         if training and not max_sentences:
             raise OptionError("--max-tokens alone does not say how many streams to train on: give --batch-size N")
+        if training:
+            check_streams(dataset, max_sentences, num_shards)
         if skip_remainder_batch:
             raise OptionError("--skip-remainder-batch drops text, and every token counts here: leave it out")
         if not training:
@@ -233,10 +236,9 @@ class WordnetLexiconTask(FairseqTask):
         """Build fairseq's criterion.
 
         Raises:
-            OptionError: it smooths labels over entries that have probability 0.
+            OptionError: one that does not go with these models.
         """
-        if getattr(cfg, "label_smoothing", 0):
-            raise OptionError("label smoothing spreads over words of probability 0, and its loss is inf: use cross_entropy")
+        check_criterion(cfg)
         return super().build_criterion(cfg, *args, **kwargs)
 
     # -- steps ---------------------------------------------------------------------------------------------------

@@ -126,8 +126,11 @@ def test_options_that_do_not_go_together(commands, corpus, models, tmp_path):
     assert "--output-head nonsense: expected one of" in train_fails(commands, data, tmp_path, "--output-head", "nonsense")
     window = ["--path", models["tied"], "--gen-subset", "valid", "--context-window", "5"]
     assert "--context-window is not supported" in commands.fails("fairseq-eval-lm", data, *PLUGIN, *window)
-    assert "--ema-fp32 copies tensors only" in train_fails(commands, data, tmp_path, "--store-ema", "--ema-fp32")
-    for limit in ("0", "-1"):
+    assert "--batch-size 999: 'train' has" in train_fails(commands, data, tmp_path, *VALID, "--batch-size", "999")
+    criterion = ["--criterion", "label_smoothed_cross_entropy"]
+    assert "label smoothing spreads over words of probability 0" in train_fails(commands, data, tmp_path, *criterion)
+    assert "--decoder-layers 0: expected 1 or more" in train_fails(commands, data, tmp_path, "--decoder-layers", "0")
+    for limit in ("0", "inf"):
         output = train_fails(commands, data, tmp_path, "--init-range", limit)
         assert f"--init-range {limit}: expected a number above 0" in output
     assert "from 0 to below 1" in train_fails(commands, data, tmp_path, "--uniform-weight", "1.5")
@@ -137,7 +140,7 @@ def test_options_that_do_not_go_together(commands, corpus, models, tmp_path):
     robust = ["--lexicon-dropout", "0.5"]
     assert "and --full-update-prob keeps them: give one" in train_fails(commands, data, tmp_path, *both[:2], *robust)
     everything = ["--vocabulary-dropout", "1"]
-    assert "--vocabulary-dropout 1.0: expected a number from 0" in train_fails(commands, data, tmp_path, *everything)
+    assert "--vocabulary-dropout 1: expected a number from 0" in train_fails(commands, data, tmp_path, *everything)
     negative = ["--tokens-per-sample", "-5", *VALID]
     assert "--tokens-per-sample -5: expected a positive number" in train_fails(commands, data, tmp_path, *negative)
     assert "is for scoring" in train_fails(commands, data, tmp_path, "--export-embeddings", tmp_path / "e.pt")

@@ -149,6 +149,38 @@ def test_a_drawn_row_is_a_word_s_own(models, head):
     torch.testing.assert_close(-losses, lprobs.gather(2, targets.unsqueeze(2))[..., 0], rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("used", [False, True])
+@pytest.mark.parametrize("head", ["tied", "lookup", "adaptive", "bins", "convolutional", "mixture_of_softmaxes"])
+def test_drawn_rows_are_those_of_a_model_loaded_with_the_words(model_of, head, used):
+    options = dict(head="adaptive", adaptive_scoring="bins") if head == "bins" else dict(head=head)
+    state, real = model_of(WORDS, **options).state_dict(), WORDS[:6]
+
+    def new_rows(words, *additions):
+        model = model_of(words, **options)
+        for rows in model.modules():
+            if isinstance(rows, WordRows):
+                rows.draw_new = True
+        model.load_state_dict(dict(state))
+        if used:
+            lprobs_of(model, TOKENS.clamp(max=7))
+        offer_vocabulary_changes(model)
+        for words in additions:
+            model.add_words(words)
+        tables = [rows for rows in model.modules() if isinstance(rows, WordRows) and NEW[0] in rows.words]
+        assert all(rows.unknown() is None for rows in tables)
+        return torch.cat([rows.weight.detach()[[rows.words.index(word) for word in NEW]] for rows in tables], dim=1)
+
+    expected = new_rows(real + NEW)  # as in a union dictionary: fewer fillers
+    assert expected.size(1) > 1 and len(expected.unique(dim=0)) == 3  # rows and biases
+    for words, *additions in (
+        [WORDS, NEW],
+        [WORDS, NEW[2:], NEW[1::-1]],
+        [NEW[::-1] + real[::-1]],
+        [real[::-1] + NEW[:1], NEW[:0:-1]],
+    ):
+        assert torch.equal(new_rows(words, *additions), expected)
+
+
 def test_a_checkpoint_of_a_grown_model_says_which_words_have_no_row(models):
     model, _ = models("groc_lstm_lm", "tied", AdapterSettings())
     model.add_words(NEW)

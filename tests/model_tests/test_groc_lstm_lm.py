@@ -7,6 +7,7 @@ from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import OptionError
 from fairseq_groc.modules.adapters import Adapter, AdapterSettings
 from fairseq_groc.modules.heads import HEADS
+from fairseq_groc.modules.packed_state import pack, unpack
 from fairseq_groc.modules.probabilities import LOG_ZERO
 
 pytestmark = pytest.mark.usefixtures("encoder_path")
@@ -121,13 +122,28 @@ def test_checkpoints_of_other_options_or_of_the_future_are_refused(model_of):
         (lambda extra: extra.update(lexicon="wordnet-1"), "come from another lexicon .file-2. than the checkpoint's .wordnet-1."),
     ]:
         state = model.state_dict()
-        key = next(key for key in state if key.endswith("_extra_state"))
-        state[key] = {**state[key], "settings": dict(state[key]["settings"])}
-        change(state[key])
-        with pytest.raises(OptionError, match=message):
-            model.load_state_dict(state)
-    state = {key: value for key, value in model.state_dict().items() if not key.endswith("_extra_state")}  # as EMA saves it
+        saved = unpack(state["decoder._extra_state"])
+        change(saved)
+        for form in (pack(saved), saved):  # as it is saved, and as it was once
+            with pytest.raises(OptionError, match=message):
+                model.load_state_dict({**state, "decoder._extra_state": form})
+    state = {key: value for key, value in model.state_dict().items() if not key.endswith("_extra_state")}
     model.load_state_dict(state, strict=True)
+
+
+@pytest.mark.parametrize("bins", [False, True])
+@pytest.mark.parametrize("head", HEADS)
+def test_checkpoints_average(model_of, head, bins):
+    options = {"adaptive_scoring": "bins"} if bins else {}
+    states = [model_of(WORDS, head, init_range=limit, **options).state_dict() for limit in (0.1, 0.2, 0.3)]
+    mean = {name: sum(state[name] for state in states) / 3 for name in states[0]}
+    model = model_of(WORDS[::-1] + ["new"], head, **options)
+    model.load_state_dict(mean)
+    expected = model_of(WORDS, head, init_range=0.2, **options)
+    words = [expected.decoder.dictionary.index(word) for word in WORDS]
+    places = [model.decoder.dictionary.index(word) for word in WORDS]
+    for found, matrix in zip(model.decoder.words(), expected.decoder.words()):
+        torch.testing.assert_close(found[places], matrix[words], rtol=1e-5, atol=1e-6)
 
 
 def test_output_dropout_alone_may_differ_from_the_checkpoints(model_of):
