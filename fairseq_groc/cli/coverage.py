@@ -10,7 +10,7 @@ import torch
 
 from fairseq_groc.cli.evaluate import open_split
 from fairseq_groc.cli.open_vocabulary import data_lexicon
-from fairseq_groc.cli.results import check_out, pyplot, write_json
+from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
 from fairseq_groc.cli.tables import make_tables
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.scoring import Place, score
@@ -73,6 +73,4 @@ def draw(rows: List[Dict[str, Any]], path: Path) -> None:
     figure, axes = plot.subplots(figsize=(5.5, 3.8))
     axes.plot([100 * row["definitions"] for row in rows], [row["perplexity"] for row in rows], marker="o")
     axes.set(xlabel="words with a definition, %", ylabel="perplexity")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plot.close(figure)
+    save_figure(figure, path)

@@ -7,7 +7,7 @@ from typing import Dict, List
 import torch
 
 from fairseq_groc.cli.evaluate import open_split
-from fairseq_groc.cli.results import check_out, pyplot, write_json
+from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
 from fairseq_groc.data.stream_dataset import open_text
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.bins import EDGES, Bin, by_frequency, count_occurrences
@@ -94,6 +94,4 @@ def draw(compared: Dict[str, List[Bin]], path: Path) -> None:
         panel.set_xticks([i + 0.4 - width / 2 for i in range(len(first))], ticks, fontsize=8)
     panels[0].legend(fontsize=8)
     figure.supxlabel("occurrences in the training text", fontsize=9)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plot.close(figure)
+    save_figure(figure, path)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from fairseq_groc.cli.open_vocabulary import data_lexicon
-from fairseq_groc.cli.results import check_out, pyplot, write_json
+from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
 from fairseq_groc.cli.score import load
 from fairseq_groc.errors import OptionError
 
@@ -78,6 +78,4 @@ def draw(dictionary, outputs: Tensor, words: List[str], found: List[List[Dict[st
         style = {"color": f"C{group % 10}", "fontsize": 9, "fontweight": "bold" if word in words else "normal"}
         axes.annotate(word, place[:2], xytext=(3, 2), textcoords="offset points", parse_math=False, **style)
     axes.set(title="output embeddings, two main axes", xticks=[], yticks=[])
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plot.close(figure)
+    save_figure(figure, path)

@@ -12,6 +12,7 @@ from fairseq_groc.data.fingerprint import digest
 from fairseq_groc.errors import CacheError, DataError
 from fairseq_groc.evaluation.scoring import Place, blocks
 from fairseq_groc.evaluation.stored import fingerprint
+from fairseq_groc.files import replace_file, writing_to
 from fairseq_groc.modules.adapters.store import REMEDY, EntryStore
 from fairseq_groc.modules.adapters.unbounded import as_stored
 
@@ -31,7 +32,7 @@ def add_arguments(parser) -> None:
 def run(args) -> None:
     args.dest.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(args.dest / ".lock", timeout=0):
+        with FileLock(args.dest / ".lock", timeout=0), writing_to(args.dest):
             remember(args)
     except Timeout:
         raise CacheError(f"another process writes to {args.dest}. Wait for it, or give another folder.") from None
@@ -69,9 +70,8 @@ def width_of(model) -> int:
 def commit(folder: Path, model, store: EntryStore) -> int:
     """Store everything up to now, with the state to go on from; return how many words these are."""
     carried = getattr(model.decoder, "carried", None)
-    scratch = folder / f".{STATE}"
-    torch.save({"words": store.count, "carried": carried[False].state_dict() if carried else {}}, scratch)
-    scratch.replace(folder / f"{store.count}.{STATE}")
+    with replace_file(folder / f"{store.count}.{STATE}", "wb") as file:
+        torch.save({"words": store.count, "carried": carried[False].state_dict() if carried else {}}, file)
     count = store.commit()
     for old in folder.glob(f"*.{STATE}"):  # only now is the last one not needed any more
         if old.name != f"{count}.{STATE}":

@@ -2,7 +2,9 @@
 
 import logging
 import math
+import os
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Tuple
 
@@ -11,8 +13,8 @@ import torch
 from fairseq_groc.cli import open_vocabulary
 from fairseq_groc.cli.prepare import check_lines, read_lines
 from fairseq_groc.data.streams import Block
-from fairseq_groc.errors import DataError, OptionError
-from fairseq_groc.modules.probabilities import LOG_ZERO
+from fairseq_groc.errors import DataError, GrocError, OptionError, shown
+from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of
 from fairseq_groc.options import flag
 from fairseq_groc.tasks.config import adapter_fields
 
@@ -88,8 +90,8 @@ def _report_unknown(texts: List[str], dictionary, data: str) -> None:
     unknown = [word for text in texts for word in text.split() if word not in dictionary.indices]
     if unknown:
         logger.warning(
-            f"{len(unknown):,} words, {unknown[0]!r} first, are not in the vocabulary of {data} and score as <unk>. Add them: "
-            "scripts/preprocess.sh --vocabulary-from DATA --test FILE --dest DIR, then --data DIR."
+            f"{len(unknown):,} words, {shown(unknown[0])} first, are not in the vocabulary of {data} and score as <unk>. "
+            "Add them: scripts/preprocess.sh --vocabulary-from DATA --test FILE --dest DIR, then --data DIR."
         )
 
 
@@ -97,18 +99,42 @@ def load(path: str, data: str, **options):
     """Return a checkpoint with the vocabulary of a data folder, as ``from_pretrained`` does, for evaluation.
 
     Raises:
-        DataError: there is no such checkpoint or folder.
+        DataError: there is no such checkpoint or folder, or it is broken.
     """
     checkpoint, folder = Path(path), Path(data).resolve()  # fairseq takes ./data for a folder beside the checkpoint
     if not checkpoint.is_file():
         raise DataError(f"{checkpoint}: no such checkpoint")
     if not (folder / "dict.txt").is_file():
         raise DataError(f"{folder}/dict.txt not found: --data wants a folder from scripts/preprocess.sh")
+    for name in (checkpoint.name, str(folder)):
+        if os.pathsep in name:
+            raise DataError(f"{name}: fairseq takes {os.pathsep!r} for the end of a name. Rename it, or make a link to it.")
     from fairseq.models import FairseqLanguageModel
 
-    hub = FairseqLanguageModel.from_pretrained(str(checkpoint.parent), checkpoint.name, str(folder), **options).eval()
+    try:
+        hub = FairseqLanguageModel.from_pretrained(str(checkpoint.parent), checkpoint.name, str(folder), **options).eval()
+    except GrocError:
+        raise
+    except Exception as error:  # whatever torch and fairseq make of a file that is cut, or no checkpoint
+        if getattr(error, "filename", None) is not None:  # another file, or one that may not be read
+            raise
+        reason = textwrap.shorten(f"{type(error).__name__}: {error}", 300)
+        raise DataError(f"{checkpoint} cannot be loaded as a checkpoint ({reason}). Give one of fairseq-train.") from error
+    check_weights(hub.models[0], checkpoint)
     hub.task.prepare_scoring()
     return hub
+
+
+def check_weights(model, checkpoint: Path) -> None:
+    """Refuse a model that no figure can come from.
+
+    Raises:
+        DataError: a parameter is infinite or not a number.
+    """
+    for name, parameter in model.named_parameters():
+        if not bool(parameter.isfinite().all()):
+            what = f"{int((~parameter.isfinite()).sum()):,} of {name} are no finite numbers"
+            raise DataError(f"{checkpoint}: {what}: its training has diverged. Give an earlier checkpoint.")
 
 
 def _field(line: str, field, number: int, path: str) -> str:
@@ -143,6 +169,6 @@ def score_lines(hub, texts: List[str], running: bool = False, block: int = 512) 
             place = Block("scored", 0 if running else number, 0, begin, begin + len(target))
             output = model(source, block=place)
             lprobs = model.get_normalized_probs(output, log_probs=True)[0]  # (T, V)
-            total += lprobs.gather(1, target.unsqueeze(1)).double().sum().item()
+            total += numbers_of("model", lprobs.gather(1, target.unsqueeze(1))).double().sum().item()
             previous, begin = int(target[-1]), place.end
         yield (total if total > LOG_ZERO / 2 else -math.inf), len(tokens)

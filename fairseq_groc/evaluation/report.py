@@ -8,7 +8,6 @@ from typing import Any, Dict, List
 import torch
 from torch import Tensor
 
-from fairseq_groc.errors import DataError
 from fairseq_groc.modules.probabilities import LOG_ZERO, perplexity
 
 
@@ -18,13 +17,7 @@ def tally(targets: Tensor, adapted: Tensor, own: Tensor, known: Tensor) -> Dict[
     Args:
         targets, adapted, own: as in ``TokenScores``, (n) each
         known: mask (V) of the words that the training text has
-
-    Raises:
-        DataError: a score is not a number.
     """
-    for name, lprobs in (("adapted model", adapted), ("model", own)):
-        if bool(lprobs.isnan().any()):
-            raise DataError(f"the {name} gives {int(lprobs.isnan().sum()):,} tokens no number (NaN): the checkpoint is broken")
     is_known = known[targets]
     parts = {"all": torch.ones_like(is_known), "known": is_known, "new": ~is_known}
     return {name: _sums(adapted[chosen].double(), own[chosen].double()) for name, chosen in parts.items()}

@@ -16,7 +16,7 @@ from fairseq_groc.data.streams import Block
 from fairseq_groc.errors import DataError
 from fairseq_groc.models.changing_vocabulary import WordEntries
 from fairseq_groc.modules.new_words import NewWordMass, NewWords
-from fairseq_groc.modules.probabilities import LOG_ZERO, perplexity
+from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of, perplexity
 from fairseq_groc.modules.spelling_model import SpellingModel
 from fairseq_groc.modules.vocabulary import spelling
 
@@ -146,7 +146,7 @@ class OpenVocabularyScorer:
 
     def _count(self, piece: _Piece) -> None:
         wanted = [self._dictionary.unk() if new is not None else int(t) for t, new in zip(piece.tokens, piece.spelled)]
-        lprobs = self._lprobs(piece).gather(1, torch.tensor(wanted, device=piece.tokens.device).unsqueeze(1))
+        lprobs = numbers_of("model", self._lprobs(piece).gather(1, torch.tensor(wanted, device=piece.tokens.device).unsqueeze(1)))
         totals = self.totals
         for known, spelled in zip(lprobs.squeeze(1).double().tolist(), piece.spelled):
             new, paid = spelled is not None, known
