@@ -53,13 +53,20 @@ def check(args) -> None:
 
 
 def limit(model, args) -> None:
-    """Let a model predict only the words of a file; those that its vocabulary lacks are added."""
+    """Let a model predict only the words of a file; those that its vocabulary lacks are added.
+
+    Raises:
+        DataError: it has no words, or something that is none.
+    """
     words = [line.split()[0] for line in read_lines(Path(args.limit_vocabulary)) if line.strip()]
     words = list(dict.fromkeys(word for word in words if not is_filler(word) and word != model.decoder.dictionary.unk_word))
     before = len(model.decoder.dictionary)
-    if any(word not in model.decoder.dictionary.indices for word in words):
-        model.add_words(words, data_lexicon(model.decoder.lexicon, args.lexicon_path))
-    model.limit_vocabulary(words)
+    try:
+        if any(word not in model.decoder.dictionary.indices for word in words):
+            model.add_words(words, data_lexicon(model.decoder.lexicon, args.lexicon_path))
+        model.limit_vocabulary(words)
+    except DataError as error:
+        raise DataError(f"{args.limit_vocabulary}: {error}") from None
     added = len(model.decoder.dictionary) - before
     logger.info(f"vocabulary limited to {len(words):,} words of {args.limit_vocabulary}, {added:,} of them new")
 

@@ -11,9 +11,10 @@ from typing import Any, Dict, Iterable, Iterator, List, Tuple
 import torch
 
 from fairseq_groc.cli import open_vocabulary
+from fairseq_groc.cli.numbers import positive
 from fairseq_groc.cli.prepare import check_lines, read_lines
 from fairseq_groc.data.streams import Block
-from fairseq_groc.errors import DataError, GrocError, OptionError, shown
+from fairseq_groc.errors import DataError, GrocError, shown
 from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of
 from fairseq_groc.options import flag
 from fairseq_groc.tasks.config import adapter_fields
@@ -25,18 +26,14 @@ def add_arguments(parser) -> None:
     parser.add_argument("text", help="a file of tokenised lines, - for the standard input; with --field, tab-separated")
     parser.add_argument("--path", required=True, help="checkpoint")
     parser.add_argument("--data", required=True, help="data folder with the vocabulary to score with")
-    parser.add_argument("--field", type=int, help="the text is this field of each line, from 1 (an n-best list, say)")
+    parser.add_argument("--field", type=positive, help="the text is this field of each line, from 1 (an n-best list, say)")
     parser.add_argument("--running", action="store_true", help="one running text: do not begin anew at each line")
     add_adapter_arguments(parser)
     open_vocabulary.add_arguments(parser)
-    parser.add_argument("--tokens-per-sample", type=int, default=512, help="tokens at a time")
+    parser.add_argument("--tokens-per-sample", type=positive, default=512, help="tokens at a time")
 
 
 def run(args) -> None:
-    if args.field is not None and args.field < 1:
-        raise OptionError(f"--field {args.field}: fields count from 1")
-    if args.tokens_per_sample < 1:
-        raise OptionError(f"--tokens-per-sample {args.tokens_per_sample}: expected a positive number")
     open_vocabulary.check(args)
     lines: Iterable[str] = _lines(args)
     if not args.open_vocabulary:
@@ -62,12 +59,24 @@ def run(args) -> None:
 
 
 def _lines(args) -> Iterator[str]:
-    """Yield the lines of the text, those of the standard input as they come."""
+    """Yield the lines of the text, those of the standard input as they come.
+
+    Raises:
+        DataError: there are none.
+    """
 
     def text_of(line: str, number: int) -> str:
         return _field(line, args.field, number, args.text)
 
-    return check_lines(sys.stdin.buffer, "-", text_of) if args.text == "-" else read_lines(Path(args.text), text_of)
+    if args.text != "-":
+        yield from read_lines(Path(args.text), text_of)
+        return
+    empty = True
+    for line in check_lines(sys.stdin.buffer, "-", text_of):
+        empty = False
+        yield line
+    if empty:
+        raise DataError("- is empty: nothing to score")
 
 
 def add_adapter_arguments(parser) -> None:
