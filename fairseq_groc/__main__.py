@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -49,7 +50,18 @@ COMMANDS = {
     "nearest": nearest,
     "training-speed": training_speed,
 }
-USER = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+PROGRAM = "python -m fairseq_groc"
+
+
+class Parser(argparse.ArgumentParser):
+    """One whose errors are ours: a line that says where the options are listed."""
+
+    def error(self, message: str):
+        message = re.sub(r"^argument (\S+): (.+: expected)", r"\1 \2", message)  # a number, as other errors have it
+        raise OptionError(f"{message}. Options: {self.prog} --help")
+
+
+USER = Parser(prog=PROGRAM, add_help=False, allow_abbrev=False)
 USER.add_argument("--user-dir", help="folder of a Python package to import first: heads, lexicons and caches of your own")
 
 
@@ -83,13 +95,6 @@ def _end_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-class Parser(argparse.ArgumentParser):
-    """One whose errors are ours: a line that says where the options are listed."""
-
-    def error(self, message: str):
-        raise OptionError(f"{message}. Options: {self.prog} --help")
-
-
 def _import_user_module(args) -> None:
     """Import what ``--user-dir`` says, as fairseq's programs do: it may bring options."""
     if args.user_dir is not None and not Path(args.user_dir, "__init__.py").is_file():
@@ -98,7 +103,7 @@ def _import_user_module(args) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="python -m fairseq_groc", description=__doc__)
+    parser = Parser(prog=PROGRAM, description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for name, module in COMMANDS.items():
         options = getattr(module, "PARSER", {"parents": [USER]})

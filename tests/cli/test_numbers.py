@@ -51,8 +51,13 @@ def test_a_bad_number_is_one_line(ours, command, option, value, expected):
     first = {"score": ["text.txt"], "remember": ["dest"], "nearest": ["cat"], "frequency-bins": ["--baselines", "a=b"]}
     arguments = [command, *first.get(command, []), "--path", "p", "--data", "d", option, value]
     error = one_line(ours, *arguments)
-    assert f"argument {option}: {value}: expected {expected}" in error and f"{command} --help" in error
+    assert f"error: {option} {value}: expected {expected}. Options: " in error and f"{command} --help" in error
     assert "the following arguments are required: --path" in one_line(ours, command, *first.get(command, []), "--data", "d")
+
+
+def test_a_command_that_is_none_is_one_line(ours):
+    assert "invalid choice: 'scroe'" in one_line(ours, "scroe")
+    assert "--user-dir: expected one argument" in one_line(ours, "presets", "--user-dir")
 
 
 def test_more_streams_than_tokens(ours, corpus, models):
