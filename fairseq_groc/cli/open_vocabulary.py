@@ -10,6 +10,7 @@ from typing import Iterable, List, Optional, Tuple
 from fairseq_groc.cli.prepare import read_lines
 from fairseq_groc.data.fingerprint import trained_words
 from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.evaluation.characters import pieces_of
 from fairseq_groc.lexicon import Lexicon, NoLexicon, open_lexicon
 from fairseq_groc.models.changing_vocabulary import lexicon_limits
 from fairseq_groc.models.open_vocabulary import OpenVocabularyScorer
@@ -74,6 +75,7 @@ def limit(model, args) -> None:
 def run(model, lines: Iterable[Tuple[str, str]], args) -> None:
     """Score lines as they come, each with what of it is text, and report at the end."""
     lexicon, mass = data_lexicon(model.decoder.lexicon, args.lexicon_path), _mass(model.decoder.dictionary, args)
+    whole_words = pieces_of(model.decoder.dictionary.symbols) is None
     scorer = OpenVocabularyScorer(model, mass, lexicon, args.running, args.tokens_per_sample)
     for number, (line, text) in enumerate(lines, start=1):
         try:
@@ -81,7 +83,7 @@ def run(model, lines: Iterable[Tuple[str, str]], args) -> None:
         except DataError as error:
             raise DataError(f"{args.text}:{number}: {error}") from None
         write_score(score, tokens, line)
-    logger.info(scorer.totals.report())
+    logger.info(scorer.totals.report(whole_words))
     if scorer.totals.impossible:
         logger.warning(
             f"{scorer.totals.impossible:,} tokens have probability 0: the model has no row for a word that is met again"

@@ -50,12 +50,13 @@ class Totals:
     def bits_per_character(self) -> float:
         return math.inf if self.impossible else -self.log_probability / math.log(2) / max(self.characters, 1)
 
-    def report(self) -> str:
-        """Return all of it as a line."""
+    def report(self, whole_words: bool = True) -> str:
+        """Return all of it as a line; of pieces of words without bits per character, which are those of the raw text."""
         paid = self.log_probability or 1.0
+        bits = f", {self.bits_per_character():.4f} bits per character" if whole_words else ""
         return (
-            f"{self.tokens:,} tokens, {self.new:,} new words met; perplexity {self.perplexity():,.2f}, "
-            f"{self.bits_per_character():.4f} bits per character; {self.first / paid:.1%} of the bits for first occurrences "
+            f"{self.tokens:,} tokens, {self.new:,} new words met; perplexity {self.perplexity():,.2f}"
+            f"{bits}; {self.first / paid:.1%} of the bits for first occurrences "
             f"({self.spelled / paid:.1%} for their spelling)"
         )
 

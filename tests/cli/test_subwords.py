@@ -107,6 +107,15 @@ def test_what_does_not_fit_the_pieces_is_refused(pieces, evaluated, tmp_path):
     assert "give --raw FILE" in evaluated(data)[1] and evaluated(data, "--remove-bpe", "none")[0]["characters"] == 20
 
 
+def test_an_open_vocabulary_of_pieces_has_no_bits_per_character(pieces, ours, models, tmp_path, caplog):
+    for lines, given in ((RAW, True), (PIECES["@@ "], False)):
+        command = ["score", tmp_path / "test.txt", "--open-vocabulary", "--data", pieces(lines), "--path", models["lookup"]]
+        caplog.clear()
+        ours(*command, "--uniform-weight", "0.5")
+        (told,) = [record.message for record in caplog.records if "new words met" in record.message]
+        assert "perplexity " in told and ("bits per character" in told) == given
+
+
 def test_unk_has_a_row_of_its_own(pieces, evaluated):
     """Whether the training text has it or not."""
     for train in (["the cat <unk> sat"], ["the cat sat"]):
