@@ -9,8 +9,9 @@ from typing import Any, Dict, List, Tuple
 import torch
 
 from fairseq_groc.cli.evaluate import open_split
+from fairseq_groc.cli.numbers import natural, share
 from fairseq_groc.cli.open_vocabulary import data_lexicon
-from fairseq_groc.cli.results import check_out, pyplot, write_json
+from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
 from fairseq_groc.cli.tables import make_tables
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.scoring import Place, score
@@ -24,9 +25,9 @@ def add_arguments(parser) -> None:
     parser.add_argument("--path", required=True, help="checkpoint")
     parser.add_argument("--data", required=True, help="data folder with the text and the vocabulary; it is left as it is")
     parser.add_argument("--split", default="test", help="which text of it")
-    parser.add_argument("--shares", type=float, nargs="+", default=(0, 0.2, 0.4, 0.6, 0.8, 1), help="of the entries to keep")
-    parser.add_argument("--seed", type=int, default=1, help="of the draw of words that keep theirs")
-    parser.add_argument("--tokens-per-sample", type=int, default=0, help="block length; 0: the checkpoint's")
+    parser.add_argument("--shares", type=share, nargs="+", default=(0, 0.2, 0.4, 0.6, 0.8, 1), help="of the entries to keep")
+    parser.add_argument("--seed", type=natural, default=1, help="of the draw of words that keep theirs")
+    parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
     parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
     parser.add_argument("--lexicon-path", help="what is thinned (default: the one that the data's tables come from)")
 
@@ -40,7 +41,7 @@ def run(args) -> None:
     if lexicon is None:
         raise OptionError(f"{args.path}: its words are not made of a lexicon's entries")
     whole = ThinnedLexicon(lexicon, 1, args.seed)
-    rows = [measured(args, whole.with_share(share), limits) for share in sorted(args.shares)]
+    rows = [measured(args, whole.with_share(kept), limits) for kept in sorted(args.shares)]
     print(f"{'kept':>6}{'with relations':>16}{'with a definition':>19}{'perplexity':>12}")
     for row in rows:
         print(f"{row['share']:>6.0%}{row['relations']:>16.1%}{row['definitions']:>19.1%}{row['perplexity']:>12,.2f}")
@@ -73,6 +74,4 @@ def draw(rows: List[Dict[str, Any]], path: Path) -> None:
     figure, axes = plot.subplots(figsize=(5.5, 3.8))
     axes.plot([100 * row["definitions"] for row in rows], [row["perplexity"] for row in rows], marker="o")
     axes.set(xlabel="words with a definition, %", ylabel="perplexity")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plot.close(figure)
+    save_figure(figure, path)

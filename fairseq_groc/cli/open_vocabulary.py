@@ -10,6 +10,7 @@ from typing import Iterable, List, Optional, Tuple
 from fairseq_groc.cli.prepare import read_lines
 from fairseq_groc.data.fingerprint import trained_words
 from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.evaluation.characters import pieces_of
 from fairseq_groc.lexicon import Lexicon, NoLexicon, open_lexicon
 from fairseq_groc.models.changing_vocabulary import lexicon_limits
 from fairseq_groc.models.open_vocabulary import OpenVocabularyScorer
@@ -53,13 +54,20 @@ def check(args) -> None:
 
 
 def limit(model, args) -> None:
-    """Let a model predict only the words of a file; those that its vocabulary lacks are added."""
+    """Let a model predict only the words of a file; those that its vocabulary lacks are added.
+
+    Raises:
+        DataError: it has no words, or something that is none.
+    """
     words = [line.split()[0] for line in read_lines(Path(args.limit_vocabulary)) if line.strip()]
     words = list(dict.fromkeys(word for word in words if not is_filler(word) and word != model.decoder.dictionary.unk_word))
     before = len(model.decoder.dictionary)
-    if any(word not in model.decoder.dictionary.indices for word in words):
-        model.add_words(words, data_lexicon(model.decoder.lexicon, args.lexicon_path))
-    model.limit_vocabulary(words)
+    try:
+        if any(word not in model.decoder.dictionary.indices for word in words):
+            model.add_words(words, data_lexicon(model.decoder.lexicon, args.lexicon_path))
+        model.limit_vocabulary(words)
+    except DataError as error:
+        raise DataError(f"{args.limit_vocabulary}: {error}") from None
     added = len(model.decoder.dictionary) - before
     logger.info(f"vocabulary limited to {len(words):,} words of {args.limit_vocabulary}, {added:,} of them new")
 
@@ -67,6 +75,7 @@ def limit(model, args) -> None:
 def run(model, lines: Iterable[Tuple[str, str]], args) -> None:
     """Score lines as they come, each with what of it is text, and report at the end."""
     lexicon, mass = data_lexicon(model.decoder.lexicon, args.lexicon_path), _mass(model.decoder.dictionary, args)
+    whole_words = pieces_of(model.decoder.dictionary.symbols) is None
     scorer = OpenVocabularyScorer(model, mass, lexicon, args.running, args.tokens_per_sample)
     for number, (line, text) in enumerate(lines, start=1):
         try:
@@ -74,7 +83,7 @@ def run(model, lines: Iterable[Tuple[str, str]], args) -> None:
         except DataError as error:
             raise DataError(f"{args.text}:{number}: {error}") from None
         write_score(score, tokens, line)
-    logger.info(scorer.totals.report())
+    logger.info(scorer.totals.report(whole_words))
     if scorer.totals.impossible:
         logger.warning(
             f"{scorer.totals.impossible:,} tokens have probability 0: the model has no row for a word that is met again"

@@ -156,6 +156,6 @@ def test_explain_writes_what_it_shows(ours, tmp_path):
     assert cat["characters"] == ["^", "c", "a", "t", "$"] and cat["relations"][0] == {"word": "feline", "source": "mini.tsv:1"}
     assert cat["definition"] == {"words": "a small domesticated animal with fur".split(), "source": "mini.tsv:1"}
     assert zz == {"word": "zz", "characters": ["^", "z", "z", "$"], "relations": [], "definition": {"words": [], "source": ""}}
-    assert "--out none/x.json: expected a name that ends in .json" in ours("explain", "cat", "--out", "none/x.json", code=1)
+    assert "--out none/x.json: there is no folder" in ours("explain", "cat", "--out", "none/x.json", code=1)
     ours("explain", "$", "us$", "a$b$", "--lexicon-path", "tests/data/mini.tsv", "--out", tmp_path / "signs.json")
     assert (tmp_path / "signs.png").stat().st_size > 1000  # signs, not formulas

@@ -1,10 +1,13 @@
 """Words that are added while a model runs, and limits to what it predicts: as if it had been loaded so, through every door."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from decoders import DECODERS
 
-from fairseq_groc.errors import DataError
+from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.lexicon import Entry, NoLexicon, Relation
 from fairseq_groc.models.changing_vocabulary import lexicon_limits, offer_vocabulary_changes
 from fairseq_groc.modules.adapters import Adapter, AdapterSettings
@@ -248,3 +251,54 @@ def test_words_added_under_a_limit_may_be_predicted(models):
         model.limit_vocabulary(["cat", "ape", "gnu"])
     with pytest.raises(DataError, match="expected a list of words"):
         model.limit_vocabulary("cat")
+
+
+def test_a_limit_has_one_holder(models):
+    """Another thread, or a limit within a limit, would change what the first holder predicts."""
+    model, _ = models("groc_lstm_lm", "tied", AdapterSettings())
+    whole = lprobs_of(model)
+    model.limit_vocabulary(["cat"])
+    limited = lprobs_of(model)
+
+    def refused(words):
+        with pytest.raises(OptionError, match="the vocabulary is limited already, by .*: lift that limit first"):
+            model.limit_vocabulary(words)
+        return True
+
+    assert refused(["swim"])
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(refused, ["swim"]).result() and other.submit(refused, None).result()
+        assert torch.equal(lprobs_of(model), limited)
+        model.limit_vocabulary(None)
+        other.submit(model.limit_vocabulary, ["swim"]).result()
+        assert refused(["cat"]) and refused(None)
+    model.limit_vocabulary(None)  # its thread has ended: nobody else could
+    assert torch.equal(lprobs_of(model), whole)
+    model.limit_vocabulary(None)
+
+
+def test_of_many_threads_one_gets_the_limit(models):
+    model, _ = models("groc_lstm_lm", "tied", AdapterSettings())
+    begin, end, count = threading.Barrier(8), threading.Barrier(8), []
+
+    def hold(word):
+        begin.wait()
+        try:
+            model.limit_vocabulary([word])
+            count.append(word)
+        except OptionError:
+            pass
+        end.wait()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(hold, ["cat", "swim"] * 4))
+    assert len(count) == 1
+    predicted = (lprobs_of(model)[0, 0] > LOG_ZERO).nonzero().flatten().tolist()
+    assert predicted == [2, 3, model.decoder.dictionary.indices[count[0]]]
+
+
+def test_a_limit_to_nothing_is_refused(models):
+    model, _ = models("groc_lstm_lm", "tied", AdapterSettings())
+    with pytest.raises(DataError, match="no word to limit the vocabulary to"):
+        model.limit_vocabulary([])
+    assert model.decoder.words.limit is None
