@@ -5,20 +5,20 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from fairseq_groc.cli.results import check_out, pyplot, write_json
-from fairseq_groc.cli.tables import add_lexicon_arguments, open_chosen
+from fairseq_groc.cli.tables import add_lexicon_options, lexicon_of
 
 
 def add_arguments(parser) -> None:
     parser.add_argument("word", nargs="+")
     parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
-    add_lexicon_arguments(parser)
+    add_lexicon_options(parser)
 
 
 def run(args) -> None:
     check_out(args.out)
     if args.out:
         pyplot()
-    lexicon = open_chosen(args)
+    lexicon = lexicon_of(args)
     words = [parts_of(word, lexicon.lookup(word, args.max_relations, args.max_definition)) for word in args.word]
     for word in words:
         print(explain(word, lexicon.name))
