@@ -36,8 +36,8 @@ def add_lexicon_path(parser, default: str) -> None:
         "--lexicon-path",
         action="append",
         metavar="LEXICON",
-        help="a .tsv or .jsonl lexicon, a WordNet folder, 'wordnet' (this machine's), 'none', or NAME or NAME:TEXT of one that is "
-        f"registered; may be repeated: the first that has a word wins (default: {default})",
+        help="a .tsv or .jsonl lexicon, a WordNet folder, 'wordnet' (this machine's), 'none', or NAME or NAME:TEXT of one that "
+        f"is registered; may be repeated: the first that has a word wins (default: {default})",
     )
 
 

@@ -16,7 +16,8 @@ def test_the_first_that_has_a_word_wins(glossary, data):
     first, second = FileLexicon(glossary), FileLexicon(data / "mini.tsv")
     assert both.lookup("cat", 3, 10) == first.lookup("cat", 3, 10) != second.lookup("cat", 3, 10)
     assert both.lookup("dog", 3, 10).relations == () != second.lookup("dog", 3, 10).relations  # an empty entry is one
-    assert both.lookup("lion", 1, 2) == second.lookup("lion", 1, 2) and both.lookup("gnu", 3, 10) == NoLexicon().lookup("gnu", 3, 10)
+    assert both.lookup("lion", 1, 2) == second.lookup("lion", 1, 2) != NoLexicon().lookup("lion", 1, 2)
+    assert both.lookup("gnu", 3, 10) == NoLexicon().lookup("gnu", 3, 10)
     assert both.name == "glossary.tsv, then mini.tsv"
 
 
