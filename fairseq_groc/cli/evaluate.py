@@ -9,7 +9,7 @@ import torch
 from fairseq.utils import import_user_module
 
 from fairseq_groc.cli.results import check_out, write_json
-from fairseq_groc.cli.score import adapter_options, add_adapter_arguments, load
+from fairseq_groc.cli.score import adapter_options, add_adapter_arguments, add_any_lexicon, load
 from fairseq_groc.data.fingerprint import digest, trained_words
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.report import add, lengths, perplexities, tally, text_table
@@ -35,6 +35,7 @@ def add_arguments(parser) -> None:
         metavar="N",
         help="of N blocks, compute one's full distributions and report the largest |1 - sum|",
     )
+    add_any_lexicon(parser)
     add_adapter_arguments(parser)
 
 
@@ -99,7 +100,7 @@ def open_split(args, **options):
     Raises:
         DataError: no such split.
     """
-    hub = load(args.path, args.data, **adapter_options(args), **options)
+    hub = load(args.path, args.data, **adapter_options(args), any_lexicon=args.any_lexicon, **options)
     cfg = hub.task.cfg  # the checkpoint's, where the commands of fairseq have their own
     cfg.sample_break_mode = getattr(args, "sample_break_mode", "none")
     if args.tokens_per_sample:

@@ -7,7 +7,15 @@ from typing import Optional, Sequence
 
 from fairseq_groc.data.fingerprint import load_dictionary
 from fairseq_groc.errors import DataError, OptionError
-from fairseq_groc.lexicon import FileLexicon, Lexicon, RestrictedLexicon, SeveralLexicons, ThinnedLexicon, open_lexicons
+from fairseq_groc.lexicon import (
+    FileLexicon,
+    Lexicon,
+    RestrictedLexicon,
+    SeveralLexicons,
+    ThinnedLexicon,
+    open_lexicons,
+    sources_of,
+)
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, LexiconTables, build_tables, save_tables
 from fairseq_groc.modules.probabilities import is_filler
 from fairseq_groc.options import flag
@@ -87,10 +95,17 @@ def tables_of(folder: Path, args) -> LexiconTables:
     """Build and save the tables of the dictionary in *folder* as the options say."""
     path = folder / "dict.txt"
     words = load_dictionary(path).symbols if path.exists() else None
-    return make_tables(folder, lexicon_of(args, words), args.max_relations, args.max_definition)
+    lexicon = lexicon_of(args, words)
+    return make_tables(folder, lexicon, args.max_relations, args.max_definition, sources_of(args.lexicon_path))
 
 
-def make_tables(folder: Path, lexicon: Lexicon, max_relations=MAX_RELATIONS, max_definition=MAX_DEFINITION) -> LexiconTables:
+def make_tables(
+    folder: Path,
+    lexicon: Lexicon,
+    max_relations: int = MAX_RELATIONS,
+    max_definition: int = MAX_DEFINITION,
+    sources: Sequence[str] = (),
+) -> LexiconTables:
     """Build and save the tables of the dictionary in *folder*."""
     path = folder / "dict.txt"
     if not path.exists():
@@ -102,6 +117,6 @@ def make_tables(folder: Path, lexicon: Lexicon, max_relations=MAX_RELATIONS, max
     def is_word(index: int) -> bool:
         return index >= dictionary.nspecial and not is_filler(words[index])
 
-    tables = build_tables(words, lexicon, is_word, max_relations, max_definition)
+    tables = build_tables(words, lexicon, is_word, max_relations, max_definition, sources)
     save_tables(folder, tables, words)
     return tables

@@ -2,7 +2,7 @@
 
 import inspect
 from pathlib import Path
-from typing import Optional, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.base import LEXICONS, Entry, Lexicon, NoLexicon, Relation, gloss_words, register_lexicon
@@ -28,6 +28,7 @@ __all__ = [
     "open_lexicon",
     "open_lexicons",
     "register_lexicon",
+    "sources_of",
 ]
 
 
@@ -54,6 +55,11 @@ def open_lexicons(paths: Optional[Sequence[str]] = None) -> Lexicon:
     """Open lexicons of which the first that has a word wins; each is given as to ``open_lexicon``. None at all: WordNet."""
     lexicons = [open_lexicon(path) for path in paths or ["wordnet"]]
     return lexicons[0] if len(lexicons) == 1 else SeveralLexicons(lexicons)
+
+
+def sources_of(paths: Optional[Sequence[str]] = None) -> List[str]:
+    """Return what opens the same lexicons from any folder: files by their absolute paths."""
+    return [path if path.partition(":")[0] in LEXICONS else str(Path(path).resolve()) for path in paths or ["wordnet"]]
 
 
 @register_lexicon("wordnet")

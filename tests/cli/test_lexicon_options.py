@@ -2,8 +2,12 @@
 
 import json
 import re
+import shutil
+from pathlib import Path
 
 import pytest
+
+from fairseq_groc.lexicon.tables import load_tables
 
 MINI = ["--lexicon-path", "tests/data/mini.tsv"]
 
@@ -54,3 +58,61 @@ def test_explain_shows_letters_and_escapes_what_a_terminal_obeys(ours, tmp_path)
     assert "\n  characters   ^ d <ff> g $\n" in shown and "\n  characters   ^ a <U+0020> b $\n" in shown
     assert "\n  relation     <U+001B>[2Jred  (odd.jsonl:1)\n  relation     <U+202E>lrt  " in shown
     assert not set("\x1b\u202e\udcff") & set(shown) and "\n<U+001B>[0mx\n" in shown
+
+
+def commands_of(data, model, tmp_path):
+    """Return the commands that load a checkpoint."""
+    where, short = ["--path", model, "--data", data], ["--weights", "0.1", "--thetas", "0.5", "--sizes", "20", "--no-store"]
+    text = tmp_path / "text.txt"
+    text.write_text("the cat sat\n")
+    return {
+        "evaluate": ["evaluate", *where, "--split", "valid"],
+        "tune": ["tune", *where, *short],
+        "score": ["score", text, *where],
+        "remember": ["remember", tmp_path / "remembered", *where, "--split", "valid"],
+        "frequency-bins": ["frequency-bins", *where, "--split", "valid", "--baselines", f"same={model}"],
+        "export": ["export", tmp_path / "words.txt", *where],
+        "nearest": ["nearest", "cat", *where],
+    }
+
+
+def test_a_glossary_that_was_edited(ours, corpus, models, tmp_path, caplog):
+    data, glossary, model = tmp_path / "data", tmp_path / "edited.tsv", models["compositional_output"]
+    shutil.copytree(corpus / "data", data)
+    mini = Path("tests/data/mini.tsv").read_text(encoding="utf-8")
+    glossary.write_text(f"{mini}zebra\thorse\ta striped horse\n", encoding="utf-8")
+    ours("tables", data, "--lexicon-path", glossary)
+    for command in commands_of(data, model, tmp_path).values():
+        caplog.clear()
+        ours(*command)
+        assert "which has the same on all words of training" in caplog.text
+    shutil.rmtree(tmp_path / "remembered")
+    glossary.write_text(mini.replace("a small domesticated animal with fur", "a pet"), encoding="utf-8")
+    ours("tables", data, "--lexicon-path", glossary)
+    for name, command in commands_of(data, model, tmp_path).items():
+        error = ours(*command, code=1).splitlines()[-1]
+        assert error.startswith("error: the lexicon tables come from another lexicon (file-") and str(glossary) in error, name
+        assert error.endswith("or, if that is meant, give --any-lexicon.")
+        ours(*command, "--any-lexicon")
+
+
+def test_tables_remember_where_the_lexicon_is(ours, corpus, models, tmp_path):
+    """New words are looked up there, as long as it is what it was."""
+    data, glossary, model = tmp_path / "data", tmp_path / "mine.tsv", models["compositional_output"]
+    shutil.copytree(corpus / "data", data)
+    shutil.copy("tests/data/mini.tsv", glossary)
+    ours("tables", data, "--lexicon-path", glossary, "--max-relations", "2")
+    words = (data / "dict.txt").read_text(encoding="utf-8").split()[::2]
+    origin = load_tables(data, ["<s>", "<pad>", "</s>", "<unk>", *words]).origin
+    assert origin.limits == (2, 10) and origin.sources == (str(glossary),)
+    nearest = ["nearest", "hound", "--path", model, "--data", data, "--any-lexicon"]
+    found = ours(*nearest)
+    assert found == ours(*nearest, "--lexicon-path", glossary)
+    with glossary.open("a") as file:
+        file.write("gnu\t\ta beast\n")
+    changed = ours(*nearest, code=1)
+    assert re.search(
+        rf"come from a lexicon \(file-.*: {glossary}\) that is needed again: now it is file-.* Give --lexicon", changed
+    )
+    glossary.unlink()
+    assert f"{glossary}: no such file or folder" in ours(*nearest, code=1)
