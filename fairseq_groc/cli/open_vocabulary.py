@@ -111,7 +111,7 @@ def data_lexicon(origin: Optional[Origin], paths: Optional[Sequence[str]]) -> Op
         else:
             if origin.is_of(lexicon):
                 return lexicon
-            why = f"now it is {lexicon.fingerprint()}"
+            why = f"what is there is {lexicon.fingerprint()}"
     raise DataError(f"the data's tables come from a lexicon ({origin}) that is needed again: {why}. Give --lexicon-path LEXICON.")
 
 

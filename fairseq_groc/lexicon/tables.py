@@ -106,8 +106,8 @@ class LexiconTables:
         forms, parts = self.forms(), []
         for items, offsets in ((self.relations, self.relation_offsets), (self.definitions, self.definition_offsets)):
             ends, numbers = offsets.tolist(), items.tolist()
-            parts.append([b" ".join([forms[i] for i in numbers[a:b]]) for a, b in zip(ends, ends[1:])])  # no form has a blank
-        made = (b"\n".join(row) for row in zip(forms, *parts))
+            parts.append([[forms[i] for i in numbers[a:b]] for a, b in zip(ends, ends[1:])])
+        made = (repr(row).encode() for row in zip(forms, *parts))
         return np.frombuffer(b"".join(hashlib.blake2b(row, digest_size=8).digest() for row in made), dtype="<u8")
 
     def coverage(self) -> Dict[str, int]:

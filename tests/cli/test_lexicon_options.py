@@ -112,7 +112,7 @@ def test_tables_remember_where_the_lexicon_is(ours, corpus, models, tmp_path):
         file.write("gnu\t\ta beast\n")
     changed = ours(*nearest, code=1)
     assert re.search(
-        rf"come from a lexicon \(file-.*: {glossary}\) that is needed again: now it is file-.* Give --lexicon", changed
+        rf"come from a lexicon \(file-.*: {glossary}\) that is needed again: what is there is file-.* Give --lexicon", changed
     )
     glossary.unlink()
     assert f"{glossary}: no such file or folder" in ours(*nearest, code=1)
