@@ -103,12 +103,12 @@ class LexiconTables:
 
     def word_digests(self) -> np.ndarray:
         """Return 64 bits of each word and of what it is made of, (V): the same words made of the same have the same."""
-        forms, parts = self.forms(), []
-        for items, offsets in ((self.relations, self.relation_offsets), (self.definitions, self.definition_offsets)):
-            ends, numbers = offsets.tolist(), items.tolist()
-            parts.append([[forms[i] for i in numbers[a:b]] for a, b in zip(ends, ends[1:])])
-        made = (repr(row).encode() for row in zip(forms, *parts))
-        return np.frombuffer(b"".join(hashlib.blake2b(row, digest_size=8).digest() for row in made), dtype="<u8")
+        forms = np.frombuffer(b"".join(map(_digest, self.forms())), dtype="<u8")
+        related, glosses = forms[self.relations].tobytes(), forms[self.definitions].tobytes()
+        heads = np.stack([forms[: self.num_words], np.diff(self.relation_offsets).astype("<u8")], axis=1).tobytes()
+        r, d = (8 * self.relation_offsets).tolist(), (8 * self.definition_offsets).tolist()
+        rows = (heads[16 * v : 16 * v + 16] + related[r[v] : r[v + 1]] + glosses[d[v] : d[v + 1]] for v in range(self.num_words))
+        return np.frombuffer(b"".join(map(_digest, rows)), dtype="<u8")
 
     def coverage(self) -> Dict[str, int]:
         """Count the words with at least one relation, and with a definition."""
@@ -161,6 +161,10 @@ def build_tables(
         _offsets(definitions),
         Origin.of(lexicon, max_relations, max_definition, sources),
     )
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=8).digest()
 
 
 def _spelled(words: Sequence[str]) -> List[bytes]:
