@@ -12,7 +12,7 @@ import shutil
 import zipfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 from filelock import FileLock
@@ -254,8 +254,15 @@ def _read_first_format(source: Path) -> Tuple[Dict[str, Any], LexiconTables]:
     lexicon = header["lexicon"]
     found = re.search(r"-r(\d+)-d(\d+)$", lexicon)
     limits = (int(found[1]), int(found[2])) if found else (MAX_RELATIONS, MAX_DEFINITION)
-    sources = tuple(name for name in ("none", "synonyms", "wordnet") if lexicon.startswith(f"{name}-"))
-    return header, LexiconTables(**arrays, origin=Origin(lexicon, *limits, sources))
+    source = known_source(lexicon)
+    return header, LexiconTables(**arrays, origin=Origin(lexicon, *limits, (source,) if source else ()))
+
+
+def known_source(lexicon: str) -> Optional[str]:
+    """Return the name that opens a lexicon of the package's, by the fingerprint in tables or checkpoints; None: it is another."""
+    kind = re.sub(r"(-[0-9a-f]{16})?-r\d+-d\d+$", "", lexicon)
+    names = {"none": "none", "wordnet": "wordnet_nouns_first", "wordnet-by-use": "wordnet", "synonyms-wordnet": "synonyms"}
+    return names.get(kind)
 
 
 def _check_format(header: Any, expected: int) -> None:

@@ -144,7 +144,7 @@ def test_what_scoring_refuses(said, typed, options, message):
 
 def test_a_lexicon_that_is_not_registered(ours):
     explain = ["explain", "cat", "--lexicon-path"]
-    registered = "of a registered lexicon (none, synonyms, wordnet; --user-dir registers others)"
+    registered = "of a registered lexicon (none, wordnet_nouns_first, synonyms, wordnet; --user-dir registers others)"
     assert registered in ours(*explain, "compounds:words.tsv", code=1)
     assert "--lexicon-path none:text: too many positional arguments. The form is NAME" in ours(*explain, "none:text", code=1)
 

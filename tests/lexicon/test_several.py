@@ -2,6 +2,7 @@ import pytest
 
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon import FileLexicon, NoLexicon, find_wordnet, open_lexicon, open_lexicons
+from fairseq_groc.lexicon.tables import Origin, known_source
 
 
 @pytest.fixture
@@ -36,3 +37,9 @@ def test_this_machines_wordnet_has_a_name(glossary):
     both = open_lexicons([str(glossary), "wordnet"])
     assert both.lookup("cat", 3, 10).definition == ("a", "tracked", "vehicle")
     assert both.lookup("lion", 3, 10) == wordnet.lookup("lion", 3, 10)
+
+
+def test_lexicons_of_the_package_are_known_by_their_fingerprints():
+    for name in ("none", "wordnet", "wordnet_nouns_first", "synonyms"):
+        assert known_source(Origin.of(open_lexicon(name), 3, 10).lexicon) == name
+    assert known_source(Origin.of(open_lexicons(["none", "wordnet"]), 3, 10).lexicon) is None

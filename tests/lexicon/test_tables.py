@@ -256,7 +256,16 @@ def test_the_first_format_is_read_and_replaced(first_format, tables):
     assert sorted(os.listdir(folder / FOLDER)) == [".lock", FILE] and same(load_tables(folder, WORDS), tables)
 
 
-@pytest.mark.parametrize("fingerprint, limits, sources", [("wordnet-1a-r2-d7", (2, 7), ("wordnet",)), ("file-1", (3, 10), ())])
+@pytest.mark.parametrize(
+    "fingerprint, limits, sources",
+    [
+        (f"wordnet-{'1a' * 8}-r2-d7", (2, 7), ("wordnet_nouns_first",)),
+        (f"synonyms-wordnet-{'1a' * 8}-r3-d10", (3, 10), ("synonyms",)),
+        ("none-r3-d10", (3, 10), ("none",)),
+        (f"wordnet-{'1a' * 8}-keep0.5-seed1-r3-d10", (3, 10), ()),
+        ("file-1", (3, 10), ()),
+    ],
+)
 def test_limits_and_source_of_the_first_format(first_format, fingerprint, limits, sources):
     path = first_format / FOLDER / HEADER
     path.write_text(json.dumps({**json.loads(path.read_text()), "lexicon": fingerprint}))

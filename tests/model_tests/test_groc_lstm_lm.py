@@ -121,6 +121,7 @@ def test_checkpoints_of_other_options_or_of_the_future_are_refused(model_of):
         (lambda extra: extra["settings"].update(highway_layers=2), "--highway-layers 1 .checkpoint: 2."),
         (lambda extra: extra.update(version=99), "version 99, newer than"),
         (lambda extra: extra.update(lexicon="wordnet-1"), "come from another lexicon .file-2. than the checkpoint's .wordnet-1."),
+        (lambda extra: extra.update(lexicon=f"wordnet-{'0a' * 8}-r3-d10"), "tables DATA --lexicon-path wordnet_nouns_first; or"),
     ]:
         state = model.state_dict()
         key = next(key for key in state if key.endswith("_extra_state"))
