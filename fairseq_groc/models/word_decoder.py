@@ -247,8 +247,8 @@ class WordDecoder(ChangingVocabulary):
             return
         _refuse(
             f"the lexicon tables come from another lexicon {both}, and words of training may be made of something else. Rebuild "
-            f"them: python -m fairseq_groc tables DATA --lexicon-path {known_source(trained) or 'LEXICON'}; or, if that is meant, "
-            "give --any-lexicon."
+            f"them: python -m fairseq_groc tables DATA --lexicon-path {known_source(trained) or 'LEXICON'}; "
+            "or, if that is meant, give --any-lexicon."
         )
 
 
