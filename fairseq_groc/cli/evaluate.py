@@ -11,7 +11,7 @@ from fairseq.utils import import_user_module
 from fairseq_groc.cli.numbers import natural, positive
 from fairseq_groc.cli.prepare import read_lines
 from fairseq_groc.cli.results import check_out, write_json
-from fairseq_groc.cli.score import adapter_options, add_adapter_arguments, load
+from fairseq_groc.cli.score import adapter_options, add_adapter_arguments, add_any_lexicon, load
 from fairseq_groc.data.fingerprint import digest, trained_words
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.characters import MARKS, Size, check_symbol, pieces_of, raw_lines, size_of
@@ -47,6 +47,7 @@ def add_arguments(parser) -> None:
         help="count the characters of the text that these pieces of words make up (fairseq's option); none: of what is there",
     )
     text.add_argument("--raw", type=Path, metavar="FILE", help="count the characters of this file: the lines as they were")
+    add_any_lexicon(parser)
     add_adapter_arguments(parser)
 
 
@@ -111,7 +112,7 @@ def open_split(args, **options):
     Raises:
         DataError: no such split.
     """
-    hub = load(args.path, args.data, **adapter_options(args), **options)
+    hub = load(args.path, args.data, **adapter_options(args), any_lexicon=args.any_lexicon, **options)
     cfg = hub.task.cfg  # the checkpoint's, where the commands of fairseq have their own
     cfg.sample_break_mode = getattr(args, "sample_break_mode", "none")
     if args.tokens_per_sample:

@@ -10,6 +10,7 @@ from torch import Tensor
 from fairseq_groc.cli.evaluate import open_split
 from fairseq_groc.cli.numbers import natural
 from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
+from fairseq_groc.cli.score import add_any_lexicon
 from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary
 from fairseq_groc.data.stream_dataset import open_text
 from fairseq_groc.errors import DataError, OptionError
@@ -26,6 +27,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--split", default="test", help="which text of it")
     parser.add_argument("--edges", type=natural, nargs="+", default=EDGES, help="bins begin above so many occurrences")
     parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
+    add_any_lexicon(parser)
     parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
 
 

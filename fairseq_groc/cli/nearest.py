@@ -9,7 +9,8 @@ from torch import Tensor
 from fairseq_groc.cli.numbers import positive
 from fairseq_groc.cli.open_vocabulary import data_lexicon
 from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
-from fairseq_groc.cli.score import load
+from fairseq_groc.cli.score import add_any_lexicon, load
+from fairseq_groc.cli.tables import add_lexicon_path
 from fairseq_groc.errors import OptionError, shown
 
 
@@ -19,7 +20,8 @@ def add_arguments(parser) -> None:
     parser.add_argument("--data", required=True, help="data folder with the vocabulary")
     parser.add_argument("--count", type=positive, default=8, help="neighbours to show")
     parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
-    parser.add_argument("--lexicon-path", help="to look new words up in (default: the one that the data's tables come from)")
+    add_lexicon_path(parser, "of new words: that of the data's tables")
+    add_any_lexicon(parser)
 
 
 @torch.no_grad()
@@ -27,11 +29,11 @@ def run(args) -> None:
     check_out(args.out)
     if args.out:
         pyplot()
-    decoder = load(args.path, args.data).models[0].decoder
+    decoder = load(args.path, args.data, any_lexicon=args.any_lexicon).models[0].decoder
     known = ~decoder.words.unpredictable()
     decoder.check_words(args.word)
     new = [word for word in args.word if word not in decoder.dictionary.indices]
-    numbers = decoder.add_words(args.word, data_lexicon(decoder.lexicon, args.lexicon_path) if new else None)
+    numbers = decoder.add_words(args.word, data_lexicon(decoder.origin, args.lexicon_path) if new else None)
     unknown = decoder.words.head.unknown()
     for word, number in zip(args.word, numbers):
         if unknown is not None and bool(unknown[number]):

@@ -10,7 +10,7 @@ from typing import Callable, Dict, Iterable, Iterator, Optional, Set, Tuple
 import numpy as np
 from fairseq.data import Dictionary
 
-from fairseq_groc.cli.tables import add_lexicon_arguments, make_tables, open_chosen
+from fairseq_groc.cli.tables import add_lexicon_options, tables_of
 from fairseq_groc.data.cross_domain import SIZES, SOURCES, count_tokens, cut, read_source
 from fairseq_groc.data.fingerprint import load_dictionary, note_dictionary, trained_words
 from fairseq_groc.errors import DataError
@@ -38,7 +38,7 @@ def add_arguments(parser) -> None:
     slices.add_argument("--seed", type=int, default=1, help="of the shuffling (web)")
     tables = steps.add_parser("tables", help="make the tables of freshly binarised data, note its dictionary, print counts")
     tables.add_argument("data", help="folder with dict.txt")
-    add_lexicon_arguments(tables)
+    add_lexicon_options(tables)
     tables.add_argument("--texts", nargs="*", default=[], metavar="SPLIT=FILE")
     tables.add_argument("--known", help="data folder: words that its training text lacks are new")
 
@@ -189,7 +189,7 @@ def _add(dictionary: Dictionary, counts: Iterable) -> None:
 
 def _tables(args) -> None:
     """Print sentences, tokens, types, share of new words, and the lexicon's coverage."""
-    tables = make_tables(Path(args.data), open_chosen(args), args.max_relations, args.max_definition)
+    tables = tables_of(Path(args.data), args)
     dictionary = load_dictionary(Path(args.data) / "dict.txt")
     texts = {split: _counted(Path(path)) for split, path in (text.split("=", 1) for text in args.texts)}
     train = texts["train"][1] if "train" in texts else None

@@ -9,6 +9,7 @@ from filelock import FileLock, Timeout
 
 from fairseq_groc.cli.evaluate import open_split
 from fairseq_groc.cli.numbers import natural
+from fairseq_groc.cli.score import add_any_lexicon
 from fairseq_groc.data.fingerprint import digest
 from fairseq_groc.errors import CacheError, DataError
 from fairseq_groc.evaluation.scoring import Place, blocks
@@ -28,6 +29,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--data", required=True, help="data folder with the text and the vocabulary")
     parser.add_argument("--split", default="train", help="which text of it")
     parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
+    add_any_lexicon(parser)
 
 
 def run(args) -> None:

@@ -29,6 +29,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--field", type=positive, help="the text is this field of each line, from 1 (an n-best list, say)")
     parser.add_argument("--running", action="store_true", help="one running text: do not begin anew at each line")
     add_adapter_arguments(parser)
+    add_any_lexicon(parser)
     open_vocabulary.add_arguments(parser)
     parser.add_argument("--tokens-per-sample", type=positive, default=512, help="tokens at a time")
 
@@ -38,7 +39,7 @@ def run(args) -> None:
     lines: Iterable[str] = _lines(args)
     if not args.open_vocabulary:
         lines = list(lines)  # bad input is refused before anything is scored
-    hub = load(args.path, args.data, **adapter_options(args))
+    hub = load(args.path, args.data, **adapter_options(args), any_lexicon=args.any_lexicon)
     if args.limit_vocabulary:
         open_vocabulary.limit(hub.models[0], args)
     if args.open_vocabulary:
@@ -86,6 +87,11 @@ def add_adapter_arguments(parser) -> None:
         switch = option.type is bool
         kind: Dict[str, Any] = {"action": "store_true"} if switch else {"type": str if option.default is None else option.type}
         group.add_argument(flag(option.name), default=option.default, help=option.metadata["help"], **kind)
+
+
+def add_any_lexicon(parser) -> None:
+    """Add the option to take data of another lexicon than the checkpoint's; ``load`` takes it as ``any_lexicon``."""
+    parser.add_argument("--any-lexicon", action="store_true", help="the data's lexicon may be another than the checkpoint's")
 
 
 def adapter_options(args) -> Dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import List
 
 from fairseq_groc.cli.evaluate import add_break_mode, open_split
 from fairseq_groc.cli.results import check_out, pyplot, write_json
+from fairseq_groc.cli.score import add_any_lexicon
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.scoring import Place
 from fairseq_groc.evaluation.stored import store_tuned
@@ -33,6 +34,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--streams", type=int, default=1, help="contiguous streams")
     parser.add_argument("--tokens-per-sample", type=int, default=0, help="block length; 0: the checkpoint's")
     add_break_mode(parser)
+    add_any_lexicon(parser)
     parser.add_argument("--out", type=Path, help="JSON file for the whole grid; a heat map is drawn beside it")
     parser.add_argument("--no-store", action="store_true", help="do not make the best the default for this model and data")
     parser.add_argument("--cache-text", help="folder of a text that the unbounded cache sees, too")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from contextlib import contextmanager
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
 
 import torch
 
 from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.lexicon.base import Entry, Lexicon
-from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS
+from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, Origin
 from fairseq_groc.modules.adapters import Adapter
 from fairseq_groc.modules.compositional import CompositionalEmbedding
 from fairseq_groc.modules.probabilities import is_filler
@@ -26,9 +25,14 @@ class ChangingVocabulary:
 
     words: WordMatrices
     adapter: Optional[Adapter]
-    lexicon: Optional[str]
+    origin: Optional[Origin] = None  # of the vocabulary's tables; None: it has none
     dictionary: Any
     _holder: Optional[int] = None  # the thread that has set the limit
+
+    @property
+    def lexicon(self) -> Optional[str]:
+        """Return the fingerprint of the lexicon that the vocabulary's tables come from."""
+        return self.origin.lexicon if self.origin else None
 
     def add_words(self, words: Sequence[str], entries: WordEntries = None) -> List[int]:
         """Append words to the dictionary and to all that goes with it, at the cost of the new words alone.
@@ -145,19 +149,13 @@ class ChangingVocabulary:
             return {word: Entry() for word in words}
         if isinstance(entries, Mapping):
             return {word: entries.get(word, Entry()) for word in words}
-        limits = lexicon_limits(self.lexicon)
+        limits = self.origin.limits if self.origin else (MAX_RELATIONS, MAX_DEFINITION)
         return {word: entries.lookup(word, *limits) for word in words}
 
 
 def offer_vocabulary_changes(model) -> None:
     """Make ``add_words`` and ``limit_vocabulary`` of a model's decoder methods of the model."""
     model.add_words, model.limit_vocabulary = model.decoder.add_words, model.decoder.limit_vocabulary
-
-
-def lexicon_limits(tables: Optional[str]) -> Tuple[int, int]:
-    """Return how many relations and gloss words a word has in tables, from their fingerprint of the lexicon."""
-    found = re.search(r"-r(\d+)-d(\d+)$", tables or "")
-    return (int(found[1]), int(found[2])) if found else (MAX_RELATIONS, MAX_DEFINITION)
 
 
 def _as_words(words: Iterable[str]) -> List[str]:

@@ -9,7 +9,7 @@ from fairseq import utils
 from omegaconf import OmegaConf, open_dict
 
 from fairseq_groc.errors import OptionError
-from fairseq_groc.lexicon.tables import load_tables
+from fairseq_groc.lexicon.tables import LexiconTables, load_tables
 from fairseq_groc.modules.build import needs_lexicon, needs_spellings, ngram_widths
 from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.modules.rows import WordRows
@@ -22,8 +22,8 @@ from fairseq_groc.options import SHARED_OPTIONS
 logger = logging.getLogger(__name__)
 
 
-def lexicon_vocabulary(cfg, dictionary, settings: Dict[str, Any]) -> Tuple[Optional[Vocabulary], Optional[str]]:
-    """Return the spellings, relations and definitions that word embedding and head need, as tensors, and the lexicon; or None.
+def lexicon_vocabulary(cfg, dictionary, settings: Dict[str, Any]) -> Tuple[Optional[Vocabulary], Optional[LexiconTables]]:
+    """Return the spellings, relations and definitions that word embedding and head need, as tensors, and the tables; or None.
 
     Args:
         cfg: the task's options
@@ -40,7 +40,7 @@ def lexicon_vocabulary(cfg, dictionary, settings: Dict[str, Any]) -> Tuple[Optio
     tables = load_tables(utils.split_paths(cfg.data)[0], dictionary.symbols)
     relations = tables.relations, tables.relation_offsets
     definitions = tables.definitions, tables.definition_offsets
-    return Vocabulary(tables.forms(), relations, definitions, widths), tables.lexicon
+    return Vocabulary(tables.forms(), relations, definitions, widths), tables
 
 
 def complete(cfg, task_options) -> None:

@@ -88,9 +88,11 @@ class WordnetLexiconTask(FairseqTask):
         model = super().build_model(cfg, from_checkpoint)
         if not hasattr(model, "decoder") or hasattr(model, "encoder"):
             raise OptionError(f"--task wordnet_lexicon trains language models, and {type(model).__name__} is none")
-        vocabulary, lexicon = lexicon_vocabulary(self.cfg, self.dictionary, settings)
+        vocabulary, tables = lexicon_vocabulary(self.cfg, self.dictionary, settings)
         attach_head(model.decoder, settings, vocabulary, options.init_range)
-        model.decoder.lexicon, model.decoder.any_lexicon = lexicon, self.cfg.any_lexicon
+        model.decoder.any_lexicon = self.cfg.any_lexicon
+        if tables is not None:
+            model.decoder.origin, model.decoder.made = tables.origin, tables.word_digests()
         configure(model.decoder.words, self.cfg, new_range=options.init_range if self._trains else 0.0)
         offer_vocabulary_changes(model)
         self._decoders.append(model.decoder)

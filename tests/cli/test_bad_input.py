@@ -1,6 +1,5 @@
 """Bad input: a clear error that names file and remedy, and nothing lost."""
 
-import json
 import pickle
 import shutil
 
@@ -9,7 +8,7 @@ import torch
 from cli_helpers import PLUGIN, ROOT, SMALL, TRAINING
 
 from fairseq_groc.__main__ import main
-from fairseq_groc.lexicon.tables import FOLDER
+from fairseq_groc.lexicon.tables import FILE, FOLDER
 
 VALID = ["--valid-subset", "valid,valid1"]
 
@@ -68,11 +67,12 @@ def train_fails(commands, data, tmp_path, *options):
 def test_data_that_does_not_fit(commands, corpus, tmp_path):
     data = tmp_path / "data"
     shutil.copytree(corpus / "data", data)
-    header = data / FOLDER / "header.json"
-    saved = header.read_text()
-    header.write_text(json.dumps({**json.loads(saved), "format": 0}))
-    assert "tables of format 0, expected 1. Rebuild them: python -m fairseq_groc tables" in train_fails(commands, data, tmp_path)
-    header.write_text(saved)
+    tables = data / FOLDER / FILE
+    saved = tables.read_bytes()
+    tables.write_bytes(saved.replace(b"domesticated", b"domesticatee"))
+    output = train_fails(commands, data, tmp_path)
+    assert "Bad CRC-32 for file 'form_bytes'. Rebuild them: python -m fairseq_groc tables" in output
+    tables.write_bytes(saved)
     words = (data / "dict.txt").read_text().splitlines()
     (data / "dict.txt").write_text("\n".join(words[1:] + words[:1]) + "\n")
     for head in ("compositional_output", "tied"):

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from cli_helpers import PLUGIN, ROOT, WORDS, environment, write
+from cli_helpers import PLUGIN, ROOT, WORDS, environment, header_of, write
 from fairseq import options
 from fairseq.data.data_utils import load_indexed_dataset
 from filelock import FileLock
@@ -209,10 +209,7 @@ def test_rows_of_other_tables_and_options_have_folders_and_no_published_figures(
     found = rows[row]
     assert found["paper"] == {"parameters_millions": None, "valid": None, "test": None}
     assert "groc_lstm_lm_ptb-forms-from-lr0.006" in found["runs"][0]["checkpoint"]
-    headers = [
-        json.loads((tmp_path / "data" / f"ptb-0.25{name}" / "lexicon-tables" / "header.json").read_text())
-        for name in ("", "-forms-from")
-    ]
+    headers = [header_of(tmp_path / "data" / f"ptb-0.25{name}") for name in ("", "-forms-from")]
     assert "-within-" in headers[1]["lexicon"] and "-within-" not in headers[0]["lexicon"]
 
 

@@ -9,7 +9,7 @@ from decoders import DECODERS
 
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.lexicon import Entry, NoLexicon, Relation
-from fairseq_groc.models.changing_vocabulary import lexicon_limits, offer_vocabulary_changes
+from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
 from fairseq_groc.modules.adapters import Adapter, AdapterSettings
 from fairseq_groc.modules.build import needs_spellings
 from fairseq_groc.modules.heads import HEADS
@@ -124,7 +124,6 @@ def test_entries_of_its_own_or_spelling_alone(models):
     inputs = [m.decoder.words()[0][11:] for m in (model, other, third)]
     assert not torch.allclose(inputs[0][0], inputs[1][0]) and torch.equal(inputs[1], inputs[2])
     torch.testing.assert_close(inputs[0][1], inputs[1][1], rtol=0, atol=1e-6)
-    assert lexicon_limits("wordnet-1a-r2-d7") == (2, 7) and lexicon_limits(None) == (3, 10)
 
 
 def test_models_that_share_a_dictionary_are_told_one_after_the_other(models):
