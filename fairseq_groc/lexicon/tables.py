@@ -254,8 +254,8 @@ def _read_first_format(source: Path) -> Tuple[Dict[str, Any], LexiconTables]:
     lexicon = header["lexicon"]
     found = re.search(r"-r(\d+)-d(\d+)$", lexicon)
     limits = (int(found[1]), int(found[2])) if found else (MAX_RELATIONS, MAX_DEFINITION)
-    source = known_source(lexicon)
-    return header, LexiconTables(**arrays, origin=Origin(lexicon, *limits, (source,) if source else ()))
+    sources = tuple(filter(None, [known_source(lexicon)]))
+    return header, LexiconTables(**arrays, origin=Origin(lexicon, *limits, sources))
 
 
 def known_source(lexicon: str) -> Optional[str]:
