@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Iterable, List, Optional, Tuple
 
-from fairseq_groc.cli.prepare import read_lines
 from fairseq_groc.data.fingerprint import trained_words
+from fairseq_groc.data.text import read_lines
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.lexicon import Lexicon, NoLexicon, open_lexicon
 from fairseq_groc.models.changing_vocabulary import lexicon_limits
@@ -54,7 +54,11 @@ def check(args) -> None:
 
 def limit(model, args) -> None:
     """Let a model predict only the words of a file; those that its vocabulary lacks are added."""
-    words = [line.split()[0] for line in read_lines(Path(args.limit_vocabulary)) if line.strip()]
+
+    def no_filler(line: str, number: int) -> str:
+        return " ".join(word for word in line.split() if not is_filler(word))  # a dict.txt may have them
+
+    words = [line.split()[0] for line in read_lines(Path(args.limit_vocabulary), no_filler) if line.strip()]
     words = list(dict.fromkeys(word for word in words if not is_filler(word) and word != model.decoder.dictionary.unk_word))
     before = len(model.decoder.dictionary)
     if any(word not in model.decoder.dictionary.indices for word in words):

@@ -9,8 +9,8 @@ from typing import Any, Dict, Iterable, Iterator, List, Tuple
 import torch
 
 from fairseq_groc.cli import open_vocabulary
-from fairseq_groc.cli.prepare import check_lines, read_lines
 from fairseq_groc.data.streams import Block
+from fairseq_groc.data.text import check_lines, read_lines
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.modules.probabilities import LOG_ZERO
 from fairseq_groc.options import flag
