@@ -11,7 +11,7 @@ from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
 from tqdm import tqdm
 
-from fairseq_groc.cli.tables import add_lexicon_arguments, make_tables, open_chosen
+from fairseq_groc.cli.tables import add_lexicon_options, lexicon_of, tables_of
 from fairseq_groc.data.archives import DATASETS, fetch, read_archive
 from fairseq_groc.data.cross_domain import SIZES, SOURCES, cut
 from fairseq_groc.data.fingerprint import folder_dictionary, known_words, load_dictionary, note_dictionary
@@ -58,7 +58,7 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument("--tokenize", metavar="LANG", help="with sacremoses, for this language")
     parser.add_argument("--lower", action="store_true", help="lower-case")
-    add_lexicon_arguments(parser)
+    add_lexicon_options(parser)
     parser.add_argument(
         "--dataset",
         metavar="NAME",
@@ -75,6 +75,7 @@ def add_arguments(parser) -> None:
 def run(args) -> None:
     dest, splits = check(args)
     dictionary, earlier = first_entries(args), earlier_words(args)
+    lexicon_of(args)  # refuses what cannot be read, before the texts are
     with replacing(dest) as scratch:
         texts = {name: write(scratch / name, lines) for name, lines in _lines(args, scratch, splits)}
         texts = {name: text for name, text in texts.items() if name in splits}
@@ -84,7 +85,7 @@ def run(args) -> None:
         dictionary.save(str(made / "dict.txt"))
         for name, text in texts.items():
             binarise(text, made / name, dictionary, args.workers)
-        tables = make_tables(made, open_chosen(args), args.max_relations, args.max_definition)
+        tables = tables_of(made, args)
         trained = trained_on(texts, dictionary, earlier)
         mask = None if trained is None else np.array([word in trained for word in dictionary.symbols])
         note_dictionary(made, dictionary.symbols, mask)

@@ -1,0 +1,56 @@
+"""The options that say which lexicon is read, as users type them."""
+
+import json
+import re
+
+import pytest
+
+MINI = ["--lexicon-path", "tests/data/mini.tsv"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A dictionary, and no text."""
+    (tmp_path / "dict.txt").write_text("cat 3\nnasa 2\nlion 1\n")
+    return tmp_path
+
+
+@pytest.fixture
+def glossary(tmp_path):
+    path = tmp_path / "glossary.tsv"
+    path.write_text("NASA\tagency\tspace people\nhot dog\tsausage\t\nhot rod\tcar\t\nzebra\thorse\t\n")
+    return path
+
+
+def test_the_first_lexicon_wins_and_entries_in_vain_are_named(ours, folder, glossary, caplog):
+    output = ours("tables", folder, "--lexicon-path", glossary, *MINI)
+    assert output.endswith("forms; 3 with relations, 2 with a definition\n")
+    said = [record.getMessage() for record in caplog.records]
+    several = "2 of 4 entries are several words, which no text has as one: 'hot dog' (line 2), 'hot rod' (line 3)"
+    assert f"{glossary}: {several}" in said
+    assert f"{glossary}: 1 of 4 entries are of words that dict.txt lacks: 'zebra' (line 4)" in said
+    lacking = r"mini.tsv: 10 of 12 entries are of words .*'puppy' \(line 6\), 'bank' \(line 7\), \.\.\.$"
+    assert re.search(lacking, "\n".join(said), re.MULTILINE)
+
+
+@pytest.mark.parametrize("option, name", [("--max-relations", "max_relations"), ("--max-definition", "max_definition")])
+def test_negative_limits_are_refused(ours, folder, option, name):
+    for command in (["tables", folder], ["explain", "cat"], ["prepare", "tables", folder]):
+        assert ours(*command, *MINI, option, "-1", code=1) == f"error: {option} -1: expected 0 or more\n"
+    ours("tables", folder, *MINI, option, "0")
+
+
+def test_explain_asks_several_lexicons(ours, glossary):
+    output = ours("explain", "nasa", "cat", "gnu", "--lexicon-path", glossary, *MINI)
+    assert "relation     agency  (glossary.tsv:1)" in output and "relation     feline  (mini.tsv:1)" in output
+    assert "not in the lexicon (glossary.tsv, then mini.tsv)" in output
+
+
+def test_explain_shows_letters_and_escapes_what_a_terminal_obeys(ours, tmp_path):
+    lexicon = tmp_path / "odd.jsonl"
+    lexicon.write_text(json.dumps({"word": "naïve", "relations": ["\x1b[2Jred", "\u202elrt"], "definition": ""}))
+    shown = ours("explain", "naïve", "\x1b[0mx", "שלום", "d\udcffg", "a b", "--lexicon-path", lexicon)
+    assert "\n  characters   ^ n a ï v e $\n" in shown and "\n  characters   ^ ש ל ו ם $\n" in shown
+    assert "\n  characters   ^ d <ff> g $\n" in shown and "\n  characters   ^ a <U+0020> b $\n" in shown
+    assert "\n  relation     <U+001B>[2Jred  (odd.jsonl:1)\n  relation     <U+202E>lrt  " in shown
+    assert not set("\x1b\u202e\udcff") & set(shown) and "\n<U+001B>[0mx\n" in shown
