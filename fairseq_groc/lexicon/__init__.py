@@ -10,7 +10,7 @@ from fairseq_groc.lexicon.file import FileLexicon
 from fairseq_groc.lexicon.restricted import RestrictedLexicon
 from fairseq_groc.lexicon.several import SeveralLexicons
 from fairseq_groc.lexicon.thinned import ThinnedLexicon
-from fairseq_groc.lexicon.wordnet import WordNetLexicon, find_wordnet
+from fairseq_groc.lexicon.wordnet import NounsFirstLexicon, WordNetLexicon, find_wordnet
 
 __all__ = [
     "LEXICONS",
@@ -18,6 +18,7 @@ __all__ = [
     "FileLexicon",
     "Lexicon",
     "NoLexicon",
+    "NounsFirstLexicon",
     "Relation",
     "RestrictedLexicon",
     "SeveralLexicons",

@@ -12,7 +12,7 @@ from fairseq_groc.errors import OptionError
 from fairseq_groc.models.changing_vocabulary import ChangingVocabulary
 from fairseq_groc.modules.adapters import Adapter, Memory, View
 from fairseq_groc.modules.build import build_embedding, build_head
-from fairseq_groc.modules.compositional import SurfaceEncoder
+from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.modules.probabilities import LOG_ZERO, predictable_words
 from fairseq_groc.modules.rows import WordRows
 from fairseq_groc.modules.softmax_layer import WordMatrices
@@ -35,7 +35,7 @@ def attach_head(
         decoder: of a fairseq model, with ``embed_tokens`` and one of ``OUTPUTS``
         settings: the options of ``options.HeadConfig`` by name
         vocabulary: for heads that read spellings
-        init_range: parameters of rows and head begin uniformly from minus to plus this
+        init_range: parameters of rows and head begin uniformly from minus to plus this, composed embeddings at that size
         every_entry: give the dictionary's special entries and fillers a probability too, as label smoothing needs it
 
     Raises:
@@ -50,6 +50,8 @@ def attach_head(
     for module in embedding.modules():
         if isinstance(module, WordRows):
             _initialise(module, init_range)
+        if isinstance(module, CompositionalEmbedding) and vocabulary is not None:
+            module.begin(vocabulary, init_range)
     impossible = ~(torch.tensor(predictable_words(words)) | every_entry)
     decoder.words = WordMatrices(embedding, head, vocabulary, impossible)
     decoder.embed_tokens = InputLayer(decoder.words, dim, decoder.embed_tokens.padding_idx)

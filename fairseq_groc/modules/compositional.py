@@ -18,6 +18,7 @@ from fairseq_groc.modules.bags import Bags, convolve_and_pool
 from fairseq_groc.modules.vocabulary import NUM_SYMBOLS, Forms, Vocabulary
 
 logger = logging.getLogger(__name__)
+SOME = 1024  # words whose size stands for that of all
 DEFAULT_CHUNK = 32_768  # forms at a time: up to 3 GB with the released model's filters
 
 
@@ -138,6 +139,21 @@ class CompositionalEmbedding(nn.Module):
         self.lacking: Optional[Tensor] = None  # in training: masks (2, V) of words that go without a part, for lexicon dropout
         parts = 1 + relations + definitions
         self.compose = nn.Linear(parts * dim, dim, bias=False) if parts > 1 else None
+
+    @torch.no_grad()
+    def begin(self, vocabulary: Vocabulary, limit: float) -> None:
+        """Begin at the size of rows whose numbers are drawn uniformly from -limit to limit, however many parts there are.
+
+        Every word begins as its spelling alone, e_x = c_x with W_c = [I 0 0]. W_s does not see what all spellings share: features
+        are maxima, none below 0, so nine tenths of every embedding would be their mean, and words nearly alike.
+        """
+        forms = torch.arange(min(SOME, vocabulary.num_forms), device=self.surface.projection.weight.device)
+        features, weight = self.surface.features(vocabulary.subset(forms)), self.surface.projection.weight
+        mean = features.mean(0)
+        weight -= torch.outer(weight @ mean, mean) / mean.square().sum()
+        weight *= limit / math.sqrt(3) / (features @ weight.t()).square().mean().sqrt()
+        if self.compose is not None:
+            nn.init.eye_(self.compose.weight)
 
     def forward(self, vocabulary: Vocabulary) -> Tensor:
         """Return the embeddings of all words, (V, d)."""

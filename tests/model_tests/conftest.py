@@ -55,7 +55,7 @@ def stock_model(dictionary_of, vocabulary_of):
         )
         model = ARCH_MODEL_REGISTRY[arch].build_model(arguments(arch), task)
         small = dict(char_embed_dim=4, char_filters=[3, 4], output_depth=1, output_cutoffs=[6, 8], output_factor=2)
-        settings = head_settings(HeadConfig(output_head=head, correction_dim=3, num_softmaxes=2, **small, **more))
+        settings = head_settings(HeadConfig(output_head=head, correction_dim=3, num_softmaxes=2, **{**small, **more}))
         attach_head(model.decoder, settings, vocabulary_of(words, [1, 2]), HeadConfig.init_range)
         return model.eval()
 
