@@ -1,6 +1,5 @@
 """Raw text to a fairseq data folder with lexicon tables: check, tokenise, count, binarise, look up; print counts."""
 
-import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -11,9 +10,9 @@ from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
 from tqdm import tqdm
 
-from fairseq_groc.cli.tables import add_lexicon_options, lexicon_of, tables_of
+from fairseq_groc.cli.tables import add_lexicon_options, tables_of
 from fairseq_groc.data.archives import DATASETS, fetch, read_archive
-from fairseq_groc.data.cross_domain import SIZES, SOURCES, cut
+from fairseq_groc.data.cross_domain import SOURCES, cut, sizes_of
 from fairseq_groc.data.fingerprint import folder_dictionary, known_words, load_dictionary, note_dictionary
 from fairseq_groc.data.folder import check_target, replacing
 from fairseq_groc.data.text import check_lines, clean_lines, cleaner, read_lines, unchecked
@@ -75,7 +74,6 @@ def add_arguments(parser) -> None:
 def run(args) -> None:
     dest, splits = check(args)
     dictionary, earlier = first_entries(args), earlier_words(args)
-    lexicon_of(args)  # refuses what cannot be read, before the texts are
     with replacing(dest) as scratch:
         texts = {name: write(scratch / name, lines) for name, lines in _lines(args, scratch, splits)}
         texts = {name: text for name, text in texts.items() if name in splits}
@@ -107,8 +105,7 @@ def check(args) -> Tuple[Path, Dict[str, str]]:
         raise OptionError("--from and --splits go with --dataset")
     if args.tokens and args.dataset not in SOURCES:
         raise OptionError("--tokens goes with --dataset news-2007 to news-2011, web and wiki")
-    if not re.fullmatch("[1-9][0-9]*,[1-9][0-9]*,[1-9][0-9]*", args.tokens or "1,1,1"):
-        raise OptionError(f"--tokens {args.tokens}: expected those of train, valid and test, as in 2000000,2000000,10000000")
+    sizes_of(args.tokens)
     given = args.vocabulary or args.vocabulary_from
     if "train" not in splits and not given:
         raise OptionError("without --train, give --vocabulary FILE or --vocabulary-from DIR")
@@ -156,8 +153,7 @@ def _lines(args, scratch: Path, splits: Dict[str, str]) -> Iterator[Tuple[str, I
     if args.dataset in SOURCES:
         source = SOURCES[args.dataset].published
         folder = Path(args.source) if args.source else fetch(source, scratch / "downloaded", source.file).parent
-        sizes = dict(zip(SIZES, map(int, args.tokens.split(",")))) if args.tokens else SIZES
-        yield from cut(args.dataset, folder, sizes)
+        yield from cut(args.dataset, folder, sizes_of(args.tokens))
         return
     clean = cleaner(args.tokenize, args.lower)
     for split, path in splits.items():

@@ -5,16 +5,17 @@ See docs/cross_domain.md for what the paper says and what it leaves open.
 
 import logging
 import random
+import re
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Dict, Iterable, Iterator, Tuple
+from typing import Dict, Iterable, Iterator, Optional, Tuple
 
 from tqdm import tqdm
 
 from fairseq_groc.data.archives import Published, read_archive
 from fairseq_groc.data.text import check_lines, cleaner, unchecked
-from fairseq_groc.errors import DataError
+from fairseq_groc.errors import DataError, OptionError
 
 SIZES = {"train": 2_000_000, "valid": 2_000_000, "test": 10_000_000}  # tokens, one </s> a line included
 logger = logging.getLogger(__name__)
@@ -46,6 +47,15 @@ SOURCES = {f"news-{year}": Source(Published(_NEWS.format(year))) for year in ran
 SOURCES["web"] = Source(_WEB, shuffled=True)
 # WikiText-103's own valid and test texts are 0.2M tokens each: what lacks to the paper's sizes comes from its train text
 SOURCES["wiki"] = Source(_WIKI, {"valid": "wiki.valid.tokens", "test": "wiki.test.tokens"})
+
+
+def sizes_of(text: Optional[str]) -> Dict[str, int]:
+    """Return the tokens of each split, as written for ``--tokens``; None: the paper's."""
+    if text is None:
+        return SIZES
+    if not re.fullmatch("[1-9][0-9]*,[1-9][0-9]*,[1-9][0-9]*", text):
+        raise OptionError(f"--tokens {text}: expected those of train, valid and test, as in 2000000,2000000,10000000")
+    return dict(zip(SIZES, map(int, text.split(","))))
 
 
 def cut(name: str, folder: Path, sizes: Dict[str, int], seed: int = 1) -> Iterator[Tuple[str, Iterable[str]]]:
