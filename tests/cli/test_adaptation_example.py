@@ -44,6 +44,8 @@ def test_the_example_makes_its_table_and_skips_what_is_done(commands, tmp_path):
     assert all(math.isfinite(at["all"]["perplexity"]) for of_row in found.values() for at in of_row.values())
     assert len(found["GroC"]) == 2 and len(found["GroC, finetuned"]) == 1
     assert found["GroC"]["far"]["new"]["tokens"] > 0 and found["GroC"]["in-domain"]["new"]["tokens"] == 2  # the union's
+    for row in ("tied, finetuned", "tied, drawn rows, finetuned", "GroC, finetuned"):  # the same words are known and new
+        assert all(found[row]["far"][part]["tokens"] == found["GroC"]["far"][part]["tokens"] for part in ("all", "known", "new"))
     assert found["GroC"]["far"]["settings"].get("new_word_discount", 1) == 1
     assert found["tied + local"]["far"]["settings"]["cache_size"] == 10_000
     tried = results["learning_rates"]
