@@ -19,7 +19,6 @@ from fairseq_groc.cli import (
     export,
     frequency_bins,
     nearest,
-    prepare,
     preprocess,
     presets,
     remember,
@@ -34,7 +33,6 @@ from fairseq_groc.errors import GrocError, OptionError
 COMMANDS = {
     "user-dir": user_dir,
     "preprocess": preprocess,
-    "prepare": prepare,
     "tables": tables,
     "explain": explain,
     "score": score,
@@ -106,8 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog=PROGRAM, description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for name, module in COMMANDS.items():
-        options = getattr(module, "PARSER", {"parents": [USER]})
-        module.add_arguments(commands.add_parser(name, help=str(module.__doc__).splitlines()[0], **options))
+        module.add_arguments(commands.add_parser(name, help=str(module.__doc__).splitlines()[0], parents=[USER]))
     return parser
 
 

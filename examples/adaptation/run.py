@@ -158,8 +158,9 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
                 scored = score(work / "scores" / slug(row), data, checkpoint, model, cache, scale.caches, discounts)
                 rows.setdefault(row, {})[domain] = scored
     for domain in others:
+        data = work / "data" / slug(domain)  # all rows are scored here, so that known words and new ones are the same
         tuned = work / "data" / f"{slug(domain)}-finetune"
-        union = ["--vocabulary", work / "data" / slug(domain) / "dict.txt", "--train", texts[domain]["train"]]
+        union = ["--vocabulary", data / "dict.txt", "--known", base, "--train", texts[domain]["train"]]
         binarise(tuned, texts[domain], union, texts[first]["valid"])
         logs = []
         for way, (model, more) in FINETUNED.items():
@@ -168,7 +169,7 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
             again = train(args, tuned, work / f"{slug(domain)}-{slug(way)}", options, model, args.finetune_updates)
             logs.append(again.parent / "train.log")
             row = f"{way}, finetuned"
-            scored = score(work / "scores" / slug(row), tuned, again, model, "none", scale.caches, [1])
+            scored = score(work / "scores" / slug(row), data, again, model, "none", scale.caches, [1])
             rows.setdefault(row, {})[domain] = scored
         picture = work / f"finetuning-{slug(domain)}.png"
         if not picture.with_suffix(".json").exists():  # written after the picture

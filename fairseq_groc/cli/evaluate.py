@@ -9,10 +9,10 @@ import torch
 from fairseq.utils import import_user_module
 
 from fairseq_groc.cli.numbers import natural, positive
-from fairseq_groc.cli.prepare import read_lines
 from fairseq_groc.cli.results import check_out, write_json
 from fairseq_groc.cli.score import adapter_options, add_adapter_arguments, add_any_lexicon, load
 from fairseq_groc.data.fingerprint import digest, trained_words
+from fairseq_groc.data.text import read_lines
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.characters import MARKS, Size, check_symbol, pieces_of, raw_lines, size_of
 from fairseq_groc.evaluation.report import add, perplexities, tally, text_table

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Iterable, List, Optional, Sequence, Tuple
 
-from fairseq_groc.cli.prepare import read_lines
 from fairseq_groc.cli.tables import add_lexicon_path
 from fairseq_groc.data.fingerprint import trained_words
+from fairseq_groc.data.text import read_lines
 from fairseq_groc.errors import DataError, LexiconError, OptionError
 from fairseq_groc.evaluation.characters import pieces_of
 from fairseq_groc.lexicon import Lexicon, open_lexicons
@@ -56,7 +56,11 @@ def limit(model, args) -> None:
     Raises:
         DataError: it has no words, or something that is none.
     """
-    words = [line.split()[0] for line in read_lines(Path(args.limit_vocabulary)) if line.strip()]
+
+    def no_filler(line: str, number: int) -> str:
+        return " ".join(word for word in line.split() if not is_filler(word))  # a dict.txt may have them
+
+    words = [line.split()[0] for line in read_lines(Path(args.limit_vocabulary), no_filler) if line.strip()]
     words = list(dict.fromkeys(word for word in words if not is_filler(word) and word != model.decoder.dictionary.unk_word))
     before = len(model.decoder.dictionary)
     try:

@@ -12,8 +12,8 @@ import torch
 
 from fairseq_groc.cli import open_vocabulary
 from fairseq_groc.cli.numbers import positive
-from fairseq_groc.cli.prepare import check_lines, read_lines
 from fairseq_groc.data.streams import Block
+from fairseq_groc.data.text import check_lines, read_lines
 from fairseq_groc.errors import DataError, GrocError, shown
 from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of
 from fairseq_groc.options import flag

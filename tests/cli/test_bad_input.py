@@ -3,60 +3,37 @@
 import pickle
 import shutil
 
-import pytest
 import torch
 from cli_helpers import PLUGIN, ROOT, SMALL, TRAINING
 
-from fairseq_groc.__main__ import main
 from fairseq_groc.lexicon.tables import FILE, FOLDER
 
 VALID = ["--valid-subset", "valid,valid1"]
 
 
-@pytest.mark.parametrize(
-    "content, message",
-    [
-        (b"", "raw.txt is empty"),
-        (b"a cat\nd\xffg\n", "raw.txt:2: not UTF-8"),
-        (b"a cat\n\nthe <pad> end\n", "raw.txt:3: contains <pad>, which fairseq reserves"),
-        (b"a <s>\n", "raw.txt:1: contains <s>"),
-        (b"a </s> b\n", "raw.txt:1: contains </s>"),
-    ],
-)
-def test_bad_text(tmp_path, capsys, content, message):
-    raw = tmp_path / "raw.txt"
-    raw.write_bytes(content)
-    assert main(["prepare", "text", f"{tmp_path / 'out'}={raw}"]) == 1
-    error = capsys.readouterr().err.splitlines()
-    assert message in error[-1] and error[-1].startswith("error: ")
-
-
-def test_preprocess_stops_before_it_writes(commands, corpus, tmp_path):
+def test_preprocess_stops_before_it_writes(ours, corpus, tmp_path):
     bad = tmp_path / "bad.txt"
     bad.write_text("the <pad> cat\n")
-    script = ROOT / "scripts" / "preprocess.sh"
-    output = commands.fails(script, "--train", corpus / "train.txt", "--test", bad, "--dest", tmp_path / "dest")
-    assert "bad.txt:1: contains <pad>" in output and not (tmp_path / "dest").exists()
-    assert "give --dest" in commands.fails(script, "--train", corpus / "train.txt")
-    assert "unknown option --trian" in commands.fails(script, "--trian", "x")
-    assert "without --train" in commands.fails(script, "--test", corpus / "train.txt", "--dest", tmp_path / "dest")
-    assert "expected ptb or wikitext-2" in commands.fails(script, "--dataset", "ptp", "--dest", tmp_path / "dest")
+    preprocess = ["preprocess", "--train", corpus / "train.txt", "--dest", tmp_path / "dest"]
+    assert "bad.txt:1: contains <pad>" in ours(*preprocess, "--test", bad, code=1) and not (tmp_path / "dest").exists()
+    assert "without --train" in ours("preprocess", "--test", corpus / "train.txt", "--dest", tmp_path / "dest", code=1)
+    assert "expected ptb or wikitext-2" in ours("preprocess", "--dataset", "ptp", "--dest", tmp_path / "dest", code=1)
     lexicon = tmp_path / "broken.tsv"
     lexicon.write_text("cat\tfeline\ta small animal\ndog\n")
-    output = commands.fails(script, "--train", corpus / "train.txt", "--dest", tmp_path / "dest", "--lexicon-path", lexicon)
-    assert "broken.tsv:2: cannot read this line" in output and not (tmp_path / "dest").exists()
+    error = ours(*preprocess, "--lexicon-path", lexicon, code=1)
+    assert "broken.tsv:2: cannot read this line" in error and not (tmp_path / "dest").exists()
 
 
-def test_preprocessing_again_leaves_nothing_old(commands, corpus, tmp_path):
+def test_preprocessing_again_leaves_nothing_old(ours, corpus, tmp_path):
     dest, lexicon = tmp_path / "dest", ["--lexicon-path", "none"]
-    texts = ["--train", corpus / "train.txt", "--valid", corpus / "valid.txt"]
-    commands.preprocess(*texts, "--test", corpus / "other.txt", "--dest", dest, *lexicon)
+    texts = ["preprocess", "--train", corpus / "train.txt", "--valid", corpus / "valid.txt", "--dest", dest, *lexicon]
+    ours(*texts, "--test", corpus / "other.txt")
     before = {path: path.read_bytes() for path in dest.rglob("*") if path.is_file()}
     twice = tmp_path / "dict.txt"
     twice.write_text("the 1\nthe 1\n")
-    commands.fails(ROOT / "scripts" / "preprocess.sh", *texts, "--vocabulary", twice, "--dest", dest, *lexicon)
+    assert f"{twice}: Duplicate word found" in ours(*texts, "--vocabulary", twice, code=1)
     assert before == {path: path.read_bytes() for path in dest.rglob("*") if path.is_file()}
-    commands.preprocess(*texts, "--dest", dest, *lexicon)
+    ours(*texts)
     assert not (dest / "test.bin").exists() and (dest / "valid.bin").exists()
 
 

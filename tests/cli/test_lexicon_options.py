@@ -39,7 +39,8 @@ def test_the_first_lexicon_wins_and_entries_in_vain_are_named(ours, folder, glos
 
 @pytest.mark.parametrize("option, name", [("--max-relations", "max_relations"), ("--max-definition", "max_definition")])
 def test_negative_limits_are_refused(ours, folder, option, name):
-    for command in (["tables", folder], ["explain", "cat"], ["prepare", "tables", folder]):
+    preprocess = ["preprocess", "--train", folder / "dict.txt", "--dest", folder / "data"]
+    for command in (["tables", folder], ["explain", "cat"], preprocess):
         assert ours(*command, *MINI, option, "-1", code=1) == f"error: {option} -1: expected 0 or more\n"
     ours("tables", folder, *MINI, option, "0")
 
