@@ -12,6 +12,7 @@ from fairseq_groc.evaluation.stored import store_tuned
 from fairseq_groc.evaluation.tuning import Grid, best, heat_map, read, search
 from fairseq_groc.modules.adapters import CACHES, OPTIONS, AdapterSettings
 from fairseq_groc.options import flag
+from fairseq_groc.tasks.adapting import check_remembered
 
 NAMED = ("cache_theta", "cache_size", "cache_neighbors")  # options whose values have short names here
 
@@ -54,6 +55,7 @@ def run(args) -> None:
     place = Place(args.streams, task.block_length())
     discount = next((factor for factor in args.discounts if factor != 1), 1.0)  # it needs to know which words are new
     adapter = task.adapter_for(model.decoder, AdapterSettings(new_word_discount=discount), args.cache_text)
+    check_remembered(task.cfg, adapter, dataset)
     found = read(model, dataset, place, adapter, grid)
     tried = list(search(found, grid))
     for settings, ppl in tried:

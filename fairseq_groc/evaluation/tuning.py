@@ -84,9 +84,10 @@ def read(model, dataset: StreamDataset, place: Place, adapter: Adapter, grid: Gr
     """
     decoder, padding = model.decoder, dataset.dictionary.pad()
     decoder.adapter = None
-    memories = [Memory(adapter.with_settings(settings)) for settings in _settings_of(grid)]
     columns: Dict[str, List[Tensor]] = {name: [] for name in ("lprobs", "new", "targets", "present", "mass")}
     for sample in blocks(model, dataset, place):
+        if sample["net_input"]["block"].begin == 0:  # streams of another group, which remember nothing
+            memories = [Memory(adapter.with_settings(settings)) for settings in _settings_of(grid)]
         tokens, target = sample["net_input"]["src_tokens"], sample["target"]
         kept = target != padding
         output = model(**sample["net_input"])

@@ -115,7 +115,7 @@ class WordnetLexiconTask(FairseqTask):
                     chosen, text = tuned_adapters(folder, decoder) or (given, None)
                 decoder.adapter = self.adapter_for(decoder, chosen, text) if chosen.active() else None
             if dataset is not None:
-                check_remembered(self.cfg, decoder, dataset)
+                check_remembered(self.cfg, decoder.adapter, dataset)
                 if not (decoder.adapter and decoder.adapter.settings.uniform_weight):
                     report_impossible(decoder, dataset)
 

@@ -58,14 +58,10 @@ def test_one_figure_through_every_door(ours, scored, corpus, models, tmp_path, h
     assert own == "inf" if head == "tied" else figure != pytest.approx(own, rel=1e-3)
     assert evaluated(scored(data, model, *ADAPTERS)) == (tokens_of(text), printed(figure))
     assert evaluated(scored(data, model, *ADAPTERS, "--softmax-batch", "3"))[1] == printed(figure)
-    # without the unbounded cache: h of a model that has learned nothing is so even that half precision blurs it
-    exact = [*ADAPTERS, "--unbounded-weight", "0", "--cache-neighbors", "1024"]
-    assert evaluated(scored(data, model, *exact, "--tokens-per-sample", "1")) == evaluated(scored(data, model, *exact))
+    assert evaluated(scored(data, model, *ADAPTERS, "--tokens-per-sample", "1")) == evaluated(scored(data, model, *ADAPTERS))
     by_line = ["score", text, "--running", "--tokens-per-sample", "10", "--path", model, "--data", data]
-    lines = ours(*by_line, *exact).splitlines()
-    scores = [float(line.split("\t")[0]) for line in lines]
-    report = evaluate(ours, data, model, tmp_path / "r.json", *exact)
-    assert math.exp(-sum(scores) / tokens_of(text)) == pytest.approx(report["all"]["perplexity"], rel=1e-5)
+    scores = [float(line.split("\t")[0]) for line in ours(*by_line, *ADAPTERS).splitlines()]
+    assert math.exp(-sum(scores) / tokens_of(text)) == pytest.approx(figure, rel=1e-5)
 
 
 def test_commands_of_fairseq_see_the_adapted_model(commands, ours, corpus, models, tmp_path):
@@ -156,6 +152,31 @@ def test_tuning_finds_what_scoring_then_finds(ours, scored, corpus, models, tmp_
             scored(data, model, "--gen-subset", "test1")
 
 
+@pytest.mark.parametrize("mode", ["none", "eos"])
+@pytest.mark.parametrize("cache", ["unigram", "local", "unbounded"])
+def test_tuning_reads_streams_and_lines_as_scoring_does(ours, corpus, models, tmp_path, cache, mode):
+    """Lines by themselves remember nothing of each other; 20 of them are no multiple of 7."""
+    data, model = corpus / "union", models["tied"]
+    weight = f"--{cache}-weight"
+    for streams in (1, 7):
+        read = ["--split", "test", "--streams", streams, "--sample-break-mode", mode]
+        fixed = ["--weights", "0.3", "--thetas", "2", "--sizes", "9", "--neighbors", "3", "--uniform", "0.1"]
+        output = ours("tune", "--path", model, "--data", data, "--cache", cache, "--no-store", *read, *fixed)
+        own = {"local": ["--cache-theta", "2", "--cache-size", "9"], "unbounded": ["--cache-neighbors", "3"]}.get(cache, [])
+        report = evaluate(ours, data, model, tmp_path / "r.json", *read, weight, "0.3", "--uniform-weight", "0.1", *own)
+        found = float(re.findall(r"best: ([\d.,]+)", output)[0].replace(",", ""))
+        assert found == pytest.approx(report["all"]["perplexity"], rel=1e-5, abs=0.005), (streams, mode)
+
+
+def test_a_text_is_not_tuned_on_with_itself_remembered(ours, corpus, models, tmp_path):
+    data, model, store = tmp_path / "data", models["tied"], tmp_path / "valid"
+    shutil.copytree(corpus / "data", data)
+    ours("remember", store, "--path", model, "--data", data, "--split", "valid")
+    tune = ["tune", "--path", model, "--data", data, "--cache", "unbounded", "--cache-text", store]
+    assert "valid.bin is the text that --cache-text remembers" in ours(*tune, code=1)
+    assert not (data / "adapters.json").exists()
+
+
 def test_what_cannot_be_tuned_says_so_and_stores_nothing(ours, corpus, models, tmp_path):
     data = tmp_path / "union"
     shutil.copytree(corpus / "union", data)
@@ -235,7 +256,7 @@ def test_a_remembered_text_is_seen_and_a_foreign_one_refused(ours, scored, corpu
         scored(data, model, "--gen-subset", "train", *options[2:], "--cache-text", store)
     with pytest.raises(GrocError, match="--cache-text does nothing without --unbounded-weight"):
         scored(data, model, "--cache-text", store)
-    (store / "keys.f16").write_bytes(b"")
+    (store / "keys.f32").write_bytes(b"")
     with pytest.raises(GrocError, match="is shorter than the"):
         scored(data, model, *options, "--cache-text", store)
 
@@ -298,5 +319,5 @@ def test_remembering_goes_on_where_it_was_killed(ours, corpus, models, tmp_path,
     with FileLock(tmp_path / "killed" / ".lock"):
         assert "another process writes to" in ours(command[0], tmp_path / "killed", *command[1:], code=1)
     ours(command[0], tmp_path / "killed", *command[1:])
-    for name in ("keys.f16", "words.u32", "header.json"):
+    for name in ("keys.f32", "words.u32", "header.json"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
