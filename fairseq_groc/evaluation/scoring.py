@@ -15,6 +15,7 @@ from fairseq import utils
 from torch import Tensor
 
 from fairseq_groc.data.stream_dataset import StreamDataset
+from fairseq_groc.errors import OptionError
 
 logger = logging.getLogger(__name__)
 REPORT = 20  # seconds between lines that say how far a pass is
@@ -41,7 +42,14 @@ def blocks(model, dataset: StreamDataset, place: Place, begin: int = 0) -> Itera
 
     Args:
         begin: leave out the blocks that begin before this token of their streams
+
+    Raises:
+        OptionError: more streams than tokens.
     """
+    if place.streams > dataset.num_tokens_total:
+        raise OptionError(
+            f"{place.streams:,} streams of a text of {dataset.num_tokens_total:,} tokens: expected at most one a token"
+        )
     device = next(model.parameters()).device
     plans = dataset.plan(1, place.streams // place.workers, place.workers, place.block)[place.worker :: place.workers]
     reported = time.monotonic()

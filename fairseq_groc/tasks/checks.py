@@ -1,7 +1,6 @@
 """What the options of ``wordnet_lexicon`` may be: each check raises OptionError."""
 
 import logging
-import math
 import os
 
 import torch
@@ -52,23 +51,20 @@ def check_updates(cfg) -> None:
 
 def check_use(cfg) -> None:
     """Refuse numbers out of range."""
-    for name, least in (("refresh_interval", 1), ("encoding_chunk", 1), ("cache_size", 1), ("cache_neighbors", 1), ("seed", 0)):
+    for name, least in (("refresh_interval", 1), ("encoding_chunk", 1), ("seed", 0)):
         if getattr(cfg, name) is not None and getattr(cfg, name) < least:
             raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected {least} or more")
     if cfg.add_bos_token:
         raise OptionError("--add-bos-token: every text begins with </s> here. Leave it out.")
-    for name in ("uniform_weight", *(f"{cache}_weight" for cache in CACHES)):
-        if not 0 <= getattr(cfg, name) < 1:
-            raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected a number from 0 to below 1")
+    for name, option in OPTIONS.items():
+        expected = option.refusal(getattr(cfg, name))
+        if expected:
+            raise OptionError(f"{flag(name)} {getattr(cfg, name)}: expected {expected}")
     needs = {name: f"{cache}_weight" for cache, registered in CACHES.items() for name in registered.options}
     given = [name for name in needs if getattr(cfg, name) != OPTIONS[name].default] + ["cache_text"] * bool(cfg.cache_text)
     for name, weight in {**needs, "cache_text": "unbounded_weight"}.items():
         if name in given and getattr(cfg, weight) == 0:
             raise OptionError(f"{flag(name)} does nothing without {flag(weight)}: give both, or leave it out")
-    if not 0 < cfg.new_word_discount < math.inf:
-        raise OptionError(f"--new-word-discount {cfg.new_word_discount}: expected a number above 0")
-    if not math.isfinite(cfg.cache_theta):
-        raise OptionError(f"--cache-theta {cfg.cache_theta}: expected a number")
 
 
 def check_training(cfg) -> None:

@@ -6,15 +6,20 @@ import math
 import re
 import shutil
 import sys
+from types import SimpleNamespace
 
 import pytest
 from cli_helpers import PLUGIN, evaluated, perplexity, tokens_of
 from fairseq_cli import eval_lm
 from filelock import FileLock
 
+from fairseq_groc.cli import tune
 from fairseq_groc.cli.score import load
 from fairseq_groc.data.fingerprint import load_dictionary, trained_words
-from fairseq_groc.errors import GrocError
+from fairseq_groc.errors import DataError, GrocError
+from fairseq_groc.evaluation import tuning
+from fairseq_groc.evaluation.stored import store_tuned, tuned_adapters
+from fairseq_groc.modules.adapters import AdapterSettings
 from fairseq_groc.modules.adapters.adapter import View
 
 ADAPTERS = ["--uniform-weight", "0.05", "--unigram-weight", "0.1", "--local-weight", "0.2", "--unbounded-weight", "0.1"]
@@ -130,13 +135,13 @@ def test_tuning_finds_what_scoring_then_finds(ours, scored, corpus, models, tmp_
     shutil.copytree(corpus / "union", data)
     grid = ["--weights", ".05", ".3", "--thetas", "0", "2", "--sizes", "9", "50", "--neighbors", "3", "9"]
     grid += ["--uniform", ".01", ".1", "--discounts", ".1", "1"]
-    options = ["--split", "test1", "--cache", cache, "--out", tmp_path / "grid.json"]
+    options = ["--split", "test1", "--cache", cache, "--out", tmp_path / "grid.json", "--no-extend"]
     output = ours("tune", "--path", model, "--data", data, *options, *grid)
     tried = json.loads((tmp_path / "grid.json").read_text())["grid"]
     assert len(tried) == {"local": 32, "unigram": 8, "unbounded": 16, "none": 4}[cache]
     assert (tmp_path / "grid.png").exists() == (cache in ("local", "unbounded"))
     found = min(row["perplexity"] for row in tried)
-    assert f"best: {found:,.2f}" in output
+    assert f"best: {found:,.2f}" in output and json.loads((tmp_path / "grid.json").read_text())["best"]["perplexity"] == found
     tuned = scored(data, model, "--gen-subset", "test1")
     assert TUNED in tuned and evaluated(tuned)[1] == printed(found)
     plain = scored(data, model, "--gen-subset", "test1", "--no-tuned-adapters")
@@ -146,10 +151,60 @@ def test_tuning_finds_what_scoring_then_finds(ours, scored, corpus, models, tmp_
         flags = [part for name, value in row.items() if name != "perplexity" for part in (f"--{name.replace('_', '-')}", value)]
         again = evaluate(ours, data, model, tmp_path / "r.json", "--split", "test1", *flags)
         assert again["all"]["perplexity"] == pytest.approx(row["perplexity"], rel=1e-5)
-    for text, what in (("{", "is not readable"), ('{"a": {}}', "is not readable"), ('{"format": 9}', "has format 9, expected 1")):
-        (data / "adapters.json").write_text(text)
-        with pytest.raises(GrocError, match=f"adapters.json {what}.* Remove it and tune again"):
-            scored(data, model, "--gen-subset", "test1")
+
+
+def test_tuning_goes_on_beyond_the_edge_of_its_grid(ours, corpus, models, tmp_path, monkeypatch):
+    """The model runs once; a grid whose best is within it stays as it is."""
+    data, model, out = tmp_path / "union", models["compositional_output"], tmp_path / "grid.json"
+    shutil.copytree(corpus / "union", data)
+    passes, read = [], tuning.read
+    monkeypatch.setattr(tune, "read", lambda *given: passes.append(1) or read(*given))
+    options = ["--path", model, "--data", data, "--split", "test1", "--sizes", "9", "--out", out]
+    grid = ["--weights", "0.9", "0.95", "--uniform", "0.7", "0.8", "--thetas", "0", "0.01"]
+    output = ours("tune", *options, *grid)
+    found = json.loads(out.read_text())
+    assert "at the edge of the grid (" in output and "trying values beyond it" in output and len(passes) == 1
+    assert found["best"]["local_weight"] < 0.9 and found["best"]["uniform_weight"] < 0.7
+    again = evaluate(ours, data, model, tmp_path / "r.json", "--split", "test1")
+    assert again["settings"]["adapters"] == {name: value for name, value in found["best"].items() if name != "perplexity"}
+    assert again["all"]["perplexity"] == pytest.approx(found["best"]["perplexity"], rel=1e-5)
+    output = ours("tune", *options, *grid, "--no-extend", "--no-store")
+    assert "better ones may lie beyond it" in output and len(json.loads(out.read_text())["grid"]) == 8
+
+
+@pytest.mark.parametrize(
+    "content, what",
+    [
+        ("{", "is not readable"),
+        ('{"a": {}}', "is not readable"),
+        ("[1]", "is not readable"),
+        ('{"format": 1, "models": {}}', "has format 1, expected 2"),
+        ('{"format": 2, "models": [1]}', "is not readable"),
+        ('{"format": 2, "models": {"m": {"settings": {}}}}', "is not readable"),
+        *(
+            (f'{{"format": 2, "models": {{"m": {{"split": "valid", "settings": {settings}}}}}}}', "is not readable")
+            for settings in (
+                *(
+                    "null",
+                    "[]",
+                    '{"local_weight": -1}',
+                    '{"uniform_weight": NaN}',
+                    '{"uniform_weight": 2}',
+                    '{"cache_theta": NaN}',
+                ),
+                *('{"cache_size": -1}', '{"cache_size": 1.5}', '{"local_weight": "1"}', '{"local_weight": true}'),
+                *('{"cache_theta": null}', '{"new_word_discount": 0}', '{"cache_neighbors": 1e999}'),
+            )
+        ),
+        ('{"format": 2, "models": {"m": {"split": "valid", "settings": {}, "cache_text": 5}}}', "is not readable"),
+    ],
+)
+def test_settings_on_disk_that_no_option_takes_are_refused(tmp_path, content, what):
+    (tmp_path / "adapters.json").write_text(content)
+    for use in (tuned_adapters, lambda data, decoder: store_tuned(data, decoder, AdapterSettings(), split="valid")):
+        with pytest.raises(DataError, match=f"adapters.json {what}.* Remove it and tune again"):
+            use(tmp_path, SimpleNamespace())
+    assert (tmp_path / "adapters.json").read_text() == content
 
 
 @pytest.mark.parametrize("mode", ["none", "eos"])
@@ -177,12 +232,24 @@ def test_a_text_is_not_tuned_on_with_itself_remembered(ours, corpus, models, tmp
     assert not (data / "adapters.json").exists()
 
 
-def test_what_cannot_be_tuned_says_so_and_stores_nothing(ours, corpus, models, tmp_path):
+def test_what_cannot_be_tuned_says_so_and_stores_nothing(ours, corpus, models, tmp_path, monkeypatch):
     data = tmp_path / "union"
     shutil.copytree(corpus / "union", data)
     tune = ["tune", "--path", models["tied"], "--data", data, "--split", "test", "--cache", "unigram"]
-    assert "a token is impossible: give --uniform some weights above 0" in ours(*tune, code=1)
-    assert "--weights 0.0 0.1: expected numbers above 0" in ours(*tune, "--weights", "0", "0.1", code=1)
+    assert "a token is impossible: give --uniform some weights above 0" in ours(*tune, "--uniform", "0", code=1)
+    monkeypatch.setattr("fairseq_groc.cli.tune.open_split", None)  # what follows is refused before the work
+    for option, values, expected in (
+        ("--weights", ["0.1", "1"], "--weights 1.0: expected a number from 0 to below 1"),
+        ("--weights", ["nan"], "--weights nan: expected a number from 0 to below 1"),
+        ("--uniform", ["0", "-0.1"], "--uniform -0.1: expected a number from 0 to below 1"),
+        ("--thetas", ["nan"], "--thetas nan: expected a number"),
+        ("--thetas", ["1", "inf"], "--thetas inf: expected a number"),
+        ("--discounts", ["0"], "--discounts 0.0: expected a number above 0"),
+        ("--discounts", ["inf"], "--discounts inf: expected a number above 0"),
+        ("--sizes", ["0"], "--sizes 0: expected 1 or more"),
+        ("--neighbors", ["9", "-9"], "--neighbors -9: expected 1 or more"),
+    ):
+        assert ours(*tune, option, *values, code=1) == f"error: {expected}\n"
     assert not (data / "adapters.json").exists()
 
 
@@ -279,6 +346,8 @@ def test_lines_that_were_trained_on_by_themselves_are_a_running_text_to_caches(c
 def test_numbers_out_of_range_and_names_that_cannot_be_written_are_refused_at_once(ours, corpus, models, tmp_path):
     common = ["--path", models["tied"], "--data", corpus / "union"]
     assert "--streams 0: expected a positive number" in ours("tune", *common, "--streams", "0", code=1)
+    many = ["--split", "test", "--streams", "100000"]
+    assert f"100,000 streams of a text of {tokens_of(corpus / 'other.txt')} tokens" in ours("tune", *common, *many, code=1)
     assert "--tokens-per-sample -1: expected" in ours("evaluate", *common, "--tokens-per-sample", "-1", code=1)
     assert "--out nowhere/x.json: expected a name" in ours("evaluate", *common, "--out", "nowhere/x.json", code=1)
     assert "--out grid.png: expected a name" in ours("tune", *common, "--out", "grid.png", code=1)

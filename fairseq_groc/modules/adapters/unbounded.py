@@ -22,7 +22,7 @@ from fairseq_groc.modules.adapters.store import Entries, EntryStore
 IN_MEMORY = 4_096  # entries of a stream until they go to disk
 
 
-@register_cache("unbounded", cache_neighbors=Option(1_024, "nearest words that the unbounded cache takes, K"))
+@register_cache("unbounded", cache_neighbors=Option(1_024, "nearest words that the unbounded cache takes, K", "count"))
 class UnboundedCache(Cache):
     """p(w) proportional to the sum of exp(-|h - h_i|^2 / 2 b^2) over the K entries i nearest to h with the word w.
 
