@@ -14,6 +14,7 @@ from fairseq_groc.data.streams import Block
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.modules.probabilities import LOG_ZERO
 from fairseq_groc.options import flag
+from fairseq_groc.tasks.checks import check_needed
 from fairseq_groc.tasks.config import adapter_fields
 
 logger = logging.getLogger(__name__)
@@ -81,6 +82,7 @@ def adapter_options(args) -> Dict[str, Any]:
     """Return the options of adapters, as given or by default; a command that has none of them takes no tuned ones either."""
     if not hasattr(args, "uniform_weight"):
         return {"no_tuned_adapters": True}
+    check_needed(args)
     return {option.name: getattr(args, option.name) for option in adapter_fields()}
 
 

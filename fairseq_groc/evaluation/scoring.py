@@ -47,9 +47,7 @@ def blocks(model, dataset: StreamDataset, place: Place, begin: int = 0) -> Itera
         OptionError: more streams than tokens.
     """
     if place.streams > dataset.num_tokens_total:
-        raise OptionError(
-            f"{place.streams:,} streams of a text of {dataset.num_tokens_total:,} tokens: expected at most one a token"
-        )
+        raise OptionError(f"--streams {place.streams:,}: the text has {dataset.num_tokens_total:,} tokens. Give fewer.")
     device = next(model.parameters()).device
     plans = dataset.plan(1, place.streams // place.workers, place.workers, place.block)[place.worker :: place.workers]
     reported = time.monotonic()

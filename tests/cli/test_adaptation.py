@@ -9,6 +9,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+import torch
 from cli_helpers import PLUGIN, evaluated, perplexity, tokens_of
 from fairseq_cli import eval_lm
 from filelock import FileLock
@@ -343,11 +344,24 @@ def test_lines_that_were_trained_on_by_themselves_are_a_running_text_to_caches(c
     assert evaluated(printed_by_fairseq)[1] == printed(running)
 
 
+def test_a_checkpoint_of_another_default_is_used(ours, corpus, models, tmp_path):
+    """Checkpoints keep what every option was when they were made."""
+    saved = torch.load(models["tied"], weights_only=False)
+    assert saved["cfg"]["task"]["cache_theta"] != 0.5
+    saved["cfg"]["task"]["cache_theta"] = 0.5
+    torch.save(saved, tmp_path / "model.pt")
+    assert load(str(tmp_path / "model.pt"), str(corpus / "union")).models[0].decoder.adapter is None
+    common = ["--path", tmp_path / "model.pt", "--data", corpus / "union"]
+    figure = evaluate(ours, corpus / "union", tmp_path / "model.pt", tmp_path / "r.json", "--local-weight", "0.1")
+    assert figure["settings"]["adapters"]["cache_theta"] == 3  # of the command, as in fairseq-eval-lm
+    assert "--cache-theta does nothing without --local-weight" in ours("evaluate", *common, "--cache-theta", "0.5", code=1)
+
+
 def test_numbers_out_of_range_and_names_that_cannot_be_written_are_refused_at_once(ours, corpus, models, tmp_path):
     common = ["--path", models["tied"], "--data", corpus / "union"]
     assert "--streams 0: expected a positive number" in ours("tune", *common, "--streams", "0", code=1)
     many = ["--split", "test", "--streams", "100000"]
-    assert f"100,000 streams of a text of {tokens_of(corpus / 'other.txt')} tokens" in ours("tune", *common, *many, code=1)
+    assert f"--streams 100,000: the text has {tokens_of(corpus / 'other.txt')} tokens" in ours("tune", *common, *many, code=1)
     assert "--tokens-per-sample -1: expected" in ours("evaluate", *common, "--tokens-per-sample", "-1", code=1)
     assert "--out nowhere/x.json: expected a name" in ours("evaluate", *common, "--out", "nowhere/x.json", code=1)
     assert "--out grid.png: expected a name" in ours("tune", *common, "--out", "grid.png", code=1)
