@@ -273,8 +273,8 @@ def score(work: Path, data: Path, checkpoint: Path, model: str, cache: str, size
     if not report.exists():
         work.mkdir(parents=True, exist_ok=True)
         common = ["--path", checkpoint, "--data", data, "--tokens-per-sample", 100]
-        fixed = ["--cache", cache, "--no-store", "--out", grid]
-        fixed += ["--uniform", *UNIFORM] if model == "tied" else ["--discounts", *discounts]
+        fixed = ["--cache", cache, "--no-extend", "--no-store", "--out", grid]
+        fixed += ["--uniform", *UNIFORM] if model == "tied" else ["--uniform", 0, "--discounts", *discounts]
         in_process("tune", *common, *fixed, *sizes.split())
         flags = [part for key, value in settings_of(grid).items() for part in (f"--{key.replace('_', '-')}", value)]
         in_process("evaluate", *common, *flags, "--out", report)
@@ -285,9 +285,8 @@ def score(work: Path, data: Path, checkpoint: Path, model: str, cache: str, size
 
 
 def settings_of(grid: Path) -> Dict[str, float]:
-    """Return the settings with the lowest perplexity of those that were tried, and the size of the cache to score with."""
-    tried = json.loads(grid.read_text())["grid"]
-    best = min(tried, key=lambda row: float(row["perplexity"]))
+    """Return the best settings of those that were tried, and the size of the cache to score with."""
+    best = json.loads(grid.read_text())["best"]
     size = {"cache_size": SCORED_SIZE} if "cache_size" in best else {}
     return {**{key: value for key, value in best.items() if key != "perplexity"}, **size}
 

@@ -16,7 +16,6 @@ from fairseq_groc.evaluation.scoring import Place, blocks
 from fairseq_groc.evaluation.stored import fingerprint
 from fairseq_groc.files import replace_file, writing_to
 from fairseq_groc.modules.adapters.store import REMEDY, EntryStore
-from fairseq_groc.modules.adapters.unbounded import as_stored
 
 logger = logging.getLogger(__name__)
 COMMIT = 10  # seconds between commits
@@ -54,7 +53,7 @@ def remember(args) -> None:
     for sample in blocks(model, dataset, Place(1, block), begin=done):
         h, _, _ = model.decoder.without_scores(model, sample["net_input"])
         real = sample["target"] != padding
-        store.append(as_stored(h[real]).cpu().numpy(), sample["target"][real].cpu().numpy())
+        store.append(h[real].float().cpu().numpy(), sample["target"][real].cpu().numpy())
         if time.monotonic() - committed > COMMIT:
             committed = time.monotonic()
             logger.info(f"{commit(args.dest, model, store):,} of {dataset.num_tokens_total:,} words stored")

@@ -17,6 +17,7 @@ from fairseq_groc.data.text import check_lines, read_lines
 from fairseq_groc.errors import DataError, GrocError, shown
 from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of
 from fairseq_groc.options import flag
+from fairseq_groc.tasks.checks import check_needed
 from fairseq_groc.tasks.config import adapter_fields
 
 logger = logging.getLogger(__name__)
@@ -98,6 +99,7 @@ def adapter_options(args) -> Dict[str, Any]:
     """Return the options of adapters, as given or by default; a command that has none of them takes no tuned ones either."""
     if not hasattr(args, "uniform_weight"):
         return {"no_tuned_adapters": True}
+    check_needed(args)
     return {option.name: getattr(args, option.name) for option in adapter_fields()}
 
 

@@ -49,20 +49,24 @@ def check_updates(cfg) -> None:
 
 def check_use(cfg) -> None:
     """Refuse numbers out of range."""
-    for name, least in (("refresh_interval", 1), ("encoding_chunk", 1), ("cache_size", 1), ("cache_neighbors", 1), ("seed", 0)):
+    for name, least in (("refresh_interval", 1), ("encoding_chunk", 1), ("seed", 0)):
         if getattr(cfg, name) is not None:
             expect(name, getattr(cfg, name), low=least)
     if cfg.add_bos_token:
         raise OptionError("--add-bos-token: every text begins with </s> here. Leave it out.")
-    for name in ("uniform_weight", *(f"{cache}_weight" for cache in CACHES)):
-        expect(name, getattr(cfg, name), low=0, high=1)
+    for name, option in OPTIONS.items():
+        expected = option.refusal(getattr(cfg, name))
+        if expected:
+            raise OptionError(f"{flag(name)} {getattr(cfg, name)}: expected {expected}")
+
+
+def check_needed(cfg) -> None:
+    """Refuse options of caches that do not act. Not for a checkpoint's own: it keeps the defaults of when it was made."""
     needs = {name: f"{cache}_weight" for cache, registered in CACHES.items() for name in registered.options}
     given = [name for name in needs if getattr(cfg, name) != OPTIONS[name].default] + ["cache_text"] * bool(cfg.cache_text)
     for name, weight in {**needs, "cache_text": "unbounded_weight"}.items():
         if name in given and getattr(cfg, weight) == 0:
             raise OptionError(f"{flag(name)} does nothing without {flag(weight)}: give both, or leave it out")
-    expect("new_word_discount", cfg.new_word_discount, above=0)
-    expect("cache_theta", cfg.cache_theta)
 
 
 def check_training(cfg) -> None:

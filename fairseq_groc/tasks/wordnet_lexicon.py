@@ -22,7 +22,15 @@ from fairseq_groc.modules.adapters.settings import on_registration
 from fairseq_groc.options import head_settings
 from fairseq_groc.tasks.adapting import check_remembered, make_adapter, report_impossible
 from fairseq_groc.tasks.building import complete, configure, lexicon_vocabulary
-from fairseq_groc.tasks.checks import check_criterion, check_machine, check_streams, check_training, check_updates, check_use
+from fairseq_groc.tasks.checks import (
+    check_criterion,
+    check_machine,
+    check_needed,
+    check_streams,
+    check_training,
+    check_updates,
+    check_use,
+)
 from fairseq_groc.tasks.config import DEFAULT_BLOCK, TASK, WordnetLexiconConfig, widen_task
 from fairseq_groc.tasks.generation import prefix_of
 from fairseq_groc.tasks.workers import early_stop, early_stop_function, forget_earlier_training, gather, rank_and_world
@@ -52,6 +60,7 @@ class WordnetLexiconTask(FairseqTask):
         if not kwargs.get("from_checkpoint"):  # how a model was trained binds nobody who uses it
             check_machine(cfg)
             check_updates(cfg)
+            check_needed(cfg)
         check_use(cfg)
         if not cfg.data:
             raise DataError("no data folder given: fairseq-train DIR --task wordnet_lexicon ...")
@@ -118,7 +127,7 @@ class WordnetLexiconTask(FairseqTask):
                     chosen, text = tuned_adapters(folder, decoder) or (given, None)
                 decoder.adapter = self.adapter_for(decoder, chosen, text) if chosen.active() else None
             if dataset is not None:
-                check_remembered(self.cfg, decoder, dataset)
+                check_remembered(self.cfg, decoder.adapter, dataset)
                 if not (decoder.adapter and decoder.adapter.settings.uniform_weight):
                     report_impossible(decoder, dataset)
 

@@ -103,7 +103,7 @@ def test_the_cache(said, typed):
     by_three = typed.ok(*EVALUATE, *USER, "--recent-weight", "0.1", "--recent-half-life", "50", "--tokens-per-sample", "3")
     assert overall(by_three) == pytest.approx([adapted, alone], abs=0.02)
     best = re.findall(r"^best: +(\S+) ", tuned, re.MULTILINE)[0]
-    assert len(json.loads((typed.folder / "grid.json").read_text())["grid"]) == 4
+    assert len(json.loads((typed.folder / "grid.json").read_text())["grid"]) >= 16  # two weights, half lives; four of uniform
     again = typed.ok(*EVALUATE, *USER, "--data", "data-bin/mine", "--split", "valid")
     assert "adapters as tuned on 'valid'" in again and "recent_weight" in again
     assert overall(again)[0] == pytest.approx(float(best), abs=0.02)
