@@ -20,15 +20,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-NAMES = ("train", "eval-lm", "validate", "generate", "interactive")
+NAMES = ("train", "hydra-train", "eval-lm", "validate", "generate", "interactive", "preprocess")  # the first sets up the log
 PROGRAMS = {f"fairseq-{name}": f"fairseq_cli.{name.replace('-', '_')}" for name in NAMES}
 # the optimizers take torch._dynamo at their first step; not the package: it is imported as users do
 LIBRARIES = ("torch._dynamo", "numba", "nltk.corpus", "matplotlib.pyplot")
-PRELOADED = (*PROGRAMS.values(), "fairseq_cli.preprocess", *LIBRARIES)
+PRELOADED = (*PROGRAMS.values(), *LIBRARIES)
 CLIENT = """#!{python} -IS
 import json, os, socket, sys
 name = os.path.basename(sys.argv[0])
-if name == "python" and sys.argv[1:2] != ["-m"] and not sys.argv[1:2][0].endswith(".py"):
+if name == "python" and sys.argv[1] not in ("-m", "-c") and not sys.argv[1].endswith(".py"):
     os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 call = json.dumps([[name, *sys.argv[1:]], os.getcwd(), dict(os.environ)]).encode()
 with socket.socket(socket.AF_UNIX) as server:
@@ -62,6 +62,8 @@ def serve(where: str, listener: socket.socket) -> None:
     """Fork for every call until standard input ends."""
     for module in PRELOADED:
         importlib.import_module(module)
+    _rehearse()
+    sys.pycache_prefix, sys.dont_write_bytecode = str(Path(where, "bytecode")), False  # of the package, once for all forks
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
         connection, _ = listener.accept()
@@ -72,6 +74,18 @@ def serve(where: str, listener: socket.socket) -> None:
             os._exit(0)
         connection.close()
     shutil.rmtree(where)
+
+
+def _rehearse() -> None:
+    """Do what every program begins with, which fills tables that forks inherit: numba's of functions, Hydra's of its grammar."""
+    from fairseq import options
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+    from numba.core.registry import cpu_target
+
+    cpu_target.typing_context.refresh()
+    cpu_target.target_context.refresh()
+    typed = "data --task language_modeling --arch transformer_lm --batch-size 2".split()
+    convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), typed))
 
 
 def _attend(connection: socket.socket) -> None:
@@ -94,6 +108,7 @@ def _become(command, directory, variables, streams) -> None:
     os.chdir(directory)
     multiprocessing.set_start_method("fork", force=True)  # of its own workers, as where a shell has started it
     path = [part for part in variables.get("PYTHONPATH", "").split(":") if part]
+    _forget({file.stem for part in path for file in Path(part).glob("*.py")})
     sys.executable = str(Path(sys.argv[1], "python"))
     name, *arguments = command
     if name != "python":
@@ -102,9 +117,18 @@ def _become(command, directory, variables, streams) -> None:
     elif arguments[0] == "-m":
         sys.path[:0], sys.argv = [directory, *path], arguments[1:]
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    elif arguments[0] == "-c":
+        sys.path[:0], sys.argv = [directory, *path], ["-c", *arguments[2:]]
+        exec(compile(arguments[1], "<string>", "exec"), {"__name__": "__main__"})
     else:
         sys.path[:0], sys.argv = [str(Path(arguments[0]).parent), *path], arguments
         runpy.run_path(arguments[0], run_name="__main__")
+
+
+def _forget(names) -> None:
+    """Let modules be imported anew for which PYTHONPATH has others."""
+    for module in [module for module in sys.modules if module.partition(".")[0] in names]:
+        del sys.modules[module]
 
 
 if __name__ == "__main__":
