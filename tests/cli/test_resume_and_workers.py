@@ -134,7 +134,8 @@ def test_launchers_train_to_the_weights_of_one_worker(commands, corpus, tmp_path
     options = ["--max-update", "3", "--dropout", "0", "--dropout-in", "0", "--optimizer", "sgd", "--lr", "0.1"]
     options += ["--disable-validation", "--batch-size"]
     commands.train(corpus / "data", tmp_path / "one", *options, "4")
-    command = distributed(BIN / "fairseq-train", corpus / "data", tmp_path / "two", *options, "2")
+    programs = BIN if launcher == "torchrun" else forked_programs.folder()
+    command = distributed(programs / "fairseq-train", corpus / "data", tmp_path / "two", *options, "2")
     if launcher == "torchrun":
         rank = 'exec "$@" --distributed-init-method env:// --distributed-no-spawn --distributed-rank $RANK'
         port = ["--nproc_per_node", "2", "--master_port", free_port()]

@@ -1,7 +1,9 @@
 """Entries on disk: what is reported as stored stays, what is another's is refused, and the nearest are found."""
 
 import json
-import subprocess
+import multiprocessing
+import os
+import signal
 import sys
 
 import numpy as np
@@ -54,22 +56,27 @@ def test_a_reader_leaves_a_writer_alone(store):
 
 
 def test_a_killed_writer_loses_nothing_that_it_reported(tmp_path):
-    program = f"""
-import os, signal, sys
-import numpy as np
-from fairseq_groc.modules.adapters.store import EntryStore
-store = EntryStore({str(tmp_path)!r}, 4, "f")
-for i in range(1000):
-    store.append(np.full((3, 4), i), np.full(3, i))
-    if i % 2:
-        print(store.commit(), flush=True)
-    if i == 10:
-        os.kill(os.getpid(), signal.SIGKILL)
-"""
-    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    reported = int(done.stdout.split()[-1])
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+
+    def write():
+        store = EntryStore(tmp_path, 4, "f")
+        for i in range(1000):
+            store.append(np.full((3, 4), i), np.full(3, i))
+            if i % 2:
+                sender.send(store.commit())
+            if i == 10:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    writer = multiprocessing.get_context("fork").Process(target=write)
+    writer.start()
+    sender.close()
+    reported = []
+    with pytest.raises(EOFError):
+        while True:
+            reported.append(receiver.recv())
+    writer.join()
     store = EntryStore(tmp_path, 4, "f")
-    assert done.returncode == -9 and reported == 30 and store.count == 30
+    assert writer.exitcode == -signal.SIGKILL and reported[-1] == 30 and store.count == 30
     assert np.array_equal(store.entries()[1], np.repeat(np.arange(10), 3))
 
 
