@@ -206,9 +206,8 @@ def scored(checkpoint: Path, data: Path) -> Dict[str, Any]:
         report: Dict[str, Any] = json.loads(out.read_text())
         return report
 
-    tuned = made("uniform.json", "tune", "--cache", "none", "--uniform", *UNIFORM, "--no-store")
-    best = min(tuned["grid"], key=lambda row: row["perplexity"])
-    weight, valid = best["uniform_weight"], best["perplexity"]
+    tuned = made("uniform.json", "tune", "--cache", "none", "--uniform", *UNIFORM, "--discounts", 1, "--no-store")
+    weight, valid = (tuned["best"][key] for key in ("uniform_weight", "perplexity"))
     alone = made("test.json", "evaluate", "--no-tuned-adapters")
     smoothed = made("test-uniform.json", "evaluate", "--uniform-weight", weight) if weight else alone
     return {

@@ -16,7 +16,6 @@ from fairseq_groc.modules.rows import WordRows
 from fairseq_groc.modules.softmax_layer import WordMatrices
 from fairseq_groc.modules.updates import SampledUpdates
 from fairseq_groc.modules.vocabulary import Vocabulary
-from fairseq_groc.modules.vocabulary_dropout import LexiconDropout, VocabularyDropout
 from fairseq_groc.options import SHARED_OPTIONS
 
 logger = logging.getLogger(__name__)
@@ -85,10 +84,3 @@ def configure(words: WordMatrices, cfg, new_range: float) -> None:
             words.sampled = SampledUpdates(cfg.sampled_update_fraction, cfg.refresh_interval, cfg.seed)
     elif cfg.full_update_prob < 1 or cfg.sampled_update_fraction < 1:
         logger.warning("sparse and sampled updates change nothing: only compositional word embeddings are computed")
-    if cfg.vocabulary_dropout > 0:
-        words.vocabulary_dropout = VocabularyDropout(cfg.vocabulary_dropout, cfg.seed)
-    if cfg.lexicon_dropout > 0:
-        if getattr(words.embedding, "compose", None) is None:
-            logger.warning("lexicon dropout changes nothing: these word embeddings have neither relations nor definitions")
-        else:
-            words.lexicon_dropout = LexiconDropout(cfg.lexicon_dropout, cfg.seed)

@@ -41,10 +41,6 @@ def check_updates(cfg) -> None:
         raise OptionError("--full-update-prob cannot freeze the parameter copies of --fp16 and bf16: use --amp")
     if cfg.full_update_prob < 1 and cfg.sampled_update_fraction < 1:
         raise OptionError("--full-update-prob and --sampled-update-fraction are two ways to save time: give one")
-    for name in ("vocabulary_dropout", "lexicon_dropout"):
-        expect(name, getattr(cfg, name), low=0, high=1)
-    if cfg.full_update_prob < 1 and cfg.lexicon_dropout > 0:
-        raise OptionError("--lexicon-dropout composes words anew in every step, and --full-update-prob keeps them: give one")
 
 
 def check_use(cfg) -> None:

@@ -27,7 +27,6 @@ STORIES = {
 RECIPES = {
     "docs/cross_domain.md": (),
     "examples/adaptation/README.md": (),
-    "docs/robust_training.md": (),
     "examples/papers/README.md": (),
     "docs/results.md": (),
     "docs/performance.md": ("torchrun", "srun"),  # test_resume_and_workers.py
@@ -58,7 +57,6 @@ case "$*" in
   *papers/run.py*--setting\\ *) smaller=(--updates 2 --setting lr=0.003) ;;
   *papers/run.py*) smaller=(--updates 2 --settings 1) ;;
   *adaptation/run.py*) smaller=(--updates 4 --finetune-updates 2 --caches none local) ;;
-  *robust_training.py*) smaller=(--updates 3 --settings both) ;;
   *ptb_curves.py*) smaller=(--updates 16 --interval 8 --seconds 1) ;;
   *scaling.py*) smaller=(--sizes 300 --steps 1 --rounds 1) ;;
   *arithmetic.py*) smaller=(--size 300) ;;

@@ -114,10 +114,6 @@ def test_options_that_do_not_go_together(commands, corpus, models, tmp_path):
     both = ["--full-update-prob", "0.5", "--sampled-update-fraction", "0.5"]
     assert "two ways to save time" in train_fails(commands, data, tmp_path, *both)
     assert "expected a number above 0" in train_fails(commands, data, tmp_path, "--full-update-prob", "0")
-    robust = ["--lexicon-dropout", "0.5"]
-    assert "and --full-update-prob keeps them: give one" in train_fails(commands, data, tmp_path, *both[:2], *robust)
-    everything = ["--vocabulary-dropout", "1"]
-    assert "--vocabulary-dropout 1: expected a number from 0" in train_fails(commands, data, tmp_path, *everything)
     negative = ["--tokens-per-sample", "-5", *VALID]
     assert "--tokens-per-sample -5: expected a positive number" in train_fails(commands, data, tmp_path, *negative)
     assert "is for scoring" in train_fails(commands, data, tmp_path, "--export-embeddings", tmp_path / "e.pt")

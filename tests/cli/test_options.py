@@ -62,8 +62,6 @@ GIVEN = {
     "encode_in_bf16": True,
     "any_lexicon": True,
     "export_embeddings": "FILE",
-    "vocabulary_dropout": 0.625,
-    "lexicon_dropout": 0.1875,
     "decoder_embed_dim": 11,
     "decoder_hidden_size": 13,
     "decoder_layers": 3,

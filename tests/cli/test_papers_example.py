@@ -52,9 +52,9 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
         assert found["seed"] == seed and found["curve"][-1][0] == found["updates"] == 4 and found["test"] > 1
         assert (tmp_path / "work" / found["checkpoint"]).exists()
         grid = json.loads((tmp_path / "work" / found["checkpoint"]).with_name("uniform.json").read_text())["grid"]
-        best = min(grid, key=lambda tried: tried["perplexity"])
+        best = min(grid, key=lambda tried: (tried["perplexity"], tried["uniform_weight"]))
         assert found["uniform"]["weight"] == best["uniform_weight"] and found["uniform"]["valid"] == best["perplexity"]
-        assert found["uniform"]["tried"] == len(grid) == 7
+        assert found["uniform"]["tried"] == len(grid) >= 7
         assert found["cost"]["seconds"] > 0 and 0.1 < found["cost"]["peak_gib"] < 20 and found["cost"]["disk_mib"] > 1
     assert row["runs"][0]["valid"] != row["runs"][1]["valid"]
     again = commands.ok(*command, "tied")

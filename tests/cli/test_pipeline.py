@@ -5,13 +5,13 @@ import math
 import os
 import re
 
-import numpy as np
 import pytest
 import torch
 from cli_helpers import PLUGIN, evaluated, tokens_of
 
 from fairseq_groc.cli.score import load
-from fairseq_groc.lexicon.tables import FOLDER
+from fairseq_groc.data.fingerprint import load_dictionary
+from fairseq_groc.lexicon.tables import load_tables
 
 
 def sharded(commands, corpus, model, *options):
@@ -65,8 +65,8 @@ def test_validate_counts_and_agrees_with_eval_lm(commands, corpus, models):
 
 def test_a_compositional_checkpoint_holds_nothing_of_the_vocabulary(corpus, models):
     saved = torch.load(models["compositional_output"], weights_only=True)  # safe loading suffices
-    forms = len(np.load(corpus / "data" / FOLDER / "form_offsets.npy")) - 1
-    words = sum(1 for _ in open(corpus / "data" / "dict.txt")) + 4
+    symbols = load_dictionary(corpus / "data" / "dict.txt").symbols
+    words, forms = len(symbols), load_tables(corpus / "data", symbols).num_forms
     assert words != forms
     for name, value in saved["model"].items():
         if torch.is_tensor(value):

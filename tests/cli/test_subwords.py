@@ -111,6 +111,7 @@ def test_an_open_vocabulary_of_pieces_has_no_bits_per_character(pieces, ours, mo
     for lines, given in ((RAW, True), (PIECES["@@ "], False)):
         command = ["score", tmp_path / "test.txt", "--open-vocabulary", "--data", pieces(lines), "--path", models["lookup"]]
         caplog.clear()
+        caplog.set_level("INFO")
         ours(*command, "--uniform-weight", "0.5")
         (told,) = [record.message for record in caplog.records if "new words met" in record.message]
         assert "perplexity " in told and ("bits per character" in told) == given

@@ -57,7 +57,7 @@ def test_numbers_in_a_range(limits, good, bad, expected):
         assert str(error.value) == f"--some-option {value:g}: expected {expected}"
 
 
-@pytest.mark.parametrize("name", ["full_update_prob", "sampled_update_fraction", "vocabulary_dropout", "lexicon_dropout"])
+@pytest.mark.parametrize("name", ["full_update_prob", "sampled_update_fraction"])
 @pytest.mark.parametrize("value", [-0.5, 1.5, math.nan])
 def test_shares_of_training(name, value):
     cfg = WordnetLexiconConfig(fp16=False, bf16=False)
