@@ -12,7 +12,7 @@ Registered with fairseq on import (``--user-dir fairseq_groc``):
 import argparse
 import os
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 try:
     import fairseq  # noqa: F401

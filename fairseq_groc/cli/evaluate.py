@@ -14,7 +14,7 @@ from fairseq_groc.cli.score import adapter_options, add_adapter_arguments, add_a
 from fairseq_groc.data.fingerprint import digest, trained_words
 from fairseq_groc.data.text import read_lines
 from fairseq_groc.errors import DataError, OptionError
-from fairseq_groc.evaluation.characters import MARKS, Size, check_symbol, pieces_of, raw_lines, size_of
+from fairseq_groc.evaluation.characters import MARKS, Size, check_raw, check_symbol, pieces_of, raw_lines, size_of
 from fairseq_groc.evaluation.report import add, perplexities, tally, text_table
 from fairseq_groc.evaluation.scoring import Place, score
 
@@ -139,6 +139,10 @@ def text_size(args, dataset) -> Size:
     lines = list(read_lines(args.raw))
     if len(lines) != len(dataset):
         raise OptionError(f"--raw {args.raw}: {len(lines):,} lines, and the text of '{args.split}' has {len(dataset):,}")
+    pieces = pieces_of(symbols)
+    if pieces is None or pieces.symbol is not None:  # the marks are no letters of the text
+        symbol = pieces.symbol if pieces is not None and pieces.symbol is not None else "none"
+        check_raw(lines, raw_lines(dataset.lines, symbols, symbol), str(args.raw))
     return size_of(lines)
 
 

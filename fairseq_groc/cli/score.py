@@ -146,12 +146,16 @@ def check_weights(model, checkpoint: Path) -> None:
     """Refuse a model that no figure can come from.
 
     Raises:
-        DataError: a parameter is infinite or not a number.
+        DataError: a parameter, or what it computes of a word, is infinite or not a number.
     """
     for name, parameter in model.named_parameters():
         if not bool(parameter.isfinite().all()):
             what = f"{int((~parameter.isfinite()).sum()):,} of {name} are no finite numbers"
             raise DataError(f"{checkpoint}: {what}: its training has diverged. Give an earlier checkpoint.")
+    with torch.no_grad():
+        matrices = model.decoder.words()[:2]  # kept for what comes
+    if not all(bool(matrix.isfinite().all()) for matrix in matrices):
+        raise DataError(f"{checkpoint}: its word embeddings are no numbers (NaN): the checkpoint is broken. Give another one.")
 
 
 def _field(line: str, field, number: int, path: str) -> str:

@@ -32,12 +32,15 @@ def check_target(target: str, *read: Optional[str]) -> Path:
         DataError: it is a file, has texts that preprocessing did not make, or is read itself.
     """
     folder = Path(target)
+    if not target:
+        raise DataError("--dest is empty: give a folder to write")
     if target.startswith("-"):
         raise DataError(f"--dest {target}: a folder whose name begins with - is taken for an option. Write ./{target}.")
     if folder.exists() and not folder.is_dir():
         raise DataError(f"--dest {target} is a file: give a folder to write")
     for path in filter(None, read):
-        if os.path.realpath(folder) == os.path.realpath(path if os.path.isdir(path) else os.path.dirname(path)):
+        found = os.path.realpath(path)  # first: a link to a file may lie anywhere
+        if os.path.realpath(folder) == (found if os.path.isdir(found) else os.path.dirname(found)):
             raise DataError(f"--dest {target} would replace the texts of a folder that is read ({path}): give another --dest")
     if (texts := _texts(folder)) and not any((folder / name).exists() for name in (*LAST, SCRATCH)):
         raise DataError(f"{folder} has {texts[0].name}, which preprocess did not make: move it away, or give another --dest")

@@ -51,7 +51,7 @@ def check_lines(file: Iterable[bytes], name: str, text_of: Callable[[str, int], 
         DataError: not UTF-8, or a reserved symbol as a word; says where.
     """
     for number, raw in enumerate(file, start=1):
-        if number == 1 and has_mark(raw, name):
+        while has_mark(raw, name if number == 1 else f"{name}:{number}"):  # files that were put together may have more than one
             raw = raw[len(codecs.BOM_UTF8) :]
         try:
             line = raw.decode("utf-8").rstrip("\r\n")

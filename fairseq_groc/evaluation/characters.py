@@ -12,7 +12,7 @@ from fairseq_groc.modules.probabilities import is_filler
 
 # how pieces of words are marked, by what --remove-bpe calls it
 MARKS = {"sentencepiece": re.compile("\u2581"), "@@ ": re.compile(r".+@@$")}
-OTHERS = re.compile(r"##.|\u0120|.+</w>$")  # of wordpieces, of bytes as GPT-2 writes them, of words' ends
+OTHERS = re.compile(r"##.|\u0120|.+</w>$|\uffed.|.+\uffed$")  # of wordpieces, GPT-2's bytes, words' ends, OpenNMT's joiners
 BYTE = re.compile(r"<0x[0-9A-F]{2}>$")
 FEWEST = 0.01  # of a vocabulary's words that have marks, if it is one of pieces
 
@@ -79,6 +79,20 @@ def raw_lines(lines: Iterable, symbols: Sequence[str], symbol: str = "none") -> 
         if symbol == "sentencepiece" and any(BYTE.match(word) for word in words):
             raise OptionError("--remove-bpe does not put pieces of bytes (<0xE2>) together: give --raw FILE")
         yield post_process(" ".join(words), symbol)
+
+
+def check_raw(raw: Sequence[str], pieces: Iterable[str], name: str) -> None:
+    """Refuse a raw text that is not the one that was cut into pieces: the letters differ by more than a tenth.
+
+    Args:
+        pieces: the lines as they were binarised, put together where that is known
+
+    Raises:
+        OptionError: with both numbers.
+    """
+    ours, theirs = (sum(len("".join(line.split())) for line in lines) for lines in (raw, pieces))
+    if abs(ours - theirs) > 0.1 * theirs:
+        raise OptionError(f"--raw {name}: {ours:,} characters besides blanks, and the pieces have {theirs:,}: another text")
 
 
 def size_of(lines: Iterable[str]) -> Size:

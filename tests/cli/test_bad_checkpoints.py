@@ -88,8 +88,8 @@ def test_a_model_of_nans_prints_no_figure(ours, corpus, models, tmp_path, comman
     assert not list(tmp_path.glob("OUT/*.pt"))
 
 
-@pytest.mark.parametrize("options", [[], ["--open-vocabulary", "--lexicon-path", "none"]])
-def test_finite_weights_whose_scores_are_no_numbers(ours, corpus, models, tmp_path, options):
+@pytest.mark.parametrize("command", ["score", "score --open-vocabulary", "nearest", "export", "remember"])
+def test_finite_weights_that_give_no_numbers(ours, corpus, models, tmp_path, command):
     saved = torch.load(models["compositional_output"], weights_only=True)
     for name, tensor in saved["model"].items():
         if tensor.is_floating_point() and "_extra_state" not in name:
@@ -97,7 +97,8 @@ def test_finite_weights_whose_scores_are_no_numbers(ours, corpus, models, tmp_pa
     path, text = tmp_path / "large.pt", tmp_path / "text.txt"
     torch.save(saved, path)
     text.write_text("the cat\n")
-    error = one_line(ours, "score", text, *wheres(corpus, path), *options)
-    assert "no number (NaN): the checkpoint is broken" in error
+    arguments = [{"TEXT": text}.get(a, tmp_path / a if a.startswith("OUT") else a) for a in COMMANDS[command]]
+    error = one_line(ours, *arguments, *wheres(corpus, path))
+    assert f"{path}: its word embeddings are no numbers (NaN): the checkpoint is broken" in error
 
 

@@ -71,10 +71,12 @@ def test_files_that_it_did_not_make_stay(preprocess, data, text, caplog):
 def test_a_folder_that_is_read_is_not_replaced(preprocess, data, text, tmp_path, option, read):
     before = files(data)
     (tmp_path / "link").symlink_to(data)
+    (tmp_path / "file").symlink_to(data / "dict.txt")
     for dest in (data, tmp_path / "link"):
         options = ["--test", text, "--train", text] if option == "--known" else ["--test", text]
         error = preprocess(option, data / read, *options, "--dest", dest, code=1)
         assert f"--dest {dest} would replace the texts of a folder that is read" in error and "another --dest" in error
+    assert "would replace" in preprocess("--vocabulary", tmp_path / "file", "--test", text, "--dest", data, code=1)
     assert files(data) == before
 
 

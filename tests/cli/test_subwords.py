@@ -87,9 +87,12 @@ def test_the_bits_are_known_by_arithmetic(pieces, evaluated, monkeypatch):
 def test_what_does_not_fit_the_pieces_is_refused(pieces, evaluated, tmp_path):
     data, short = pieces(PIECES["sentencepiece"]), tmp_path / "short.txt"
     short.write_text("the cat sat\n")
+    other = tmp_path / "other.txt"
+    other.write_text("another text\n" * 3)
     for options, message in [
         (["--remove-bpe", "@@ "], "'@@ ': the vocabulary has no pieces marked so; the vocabulary has pieces of words, as '▁the'"),
         (["--raw", short], f"--raw {short}: 1 lines, and the text of 'test' has 3"),
+        (["--raw", other], f"--raw {other}: 33 characters besides blanks, and the pieces have "),
         (["--raw", tmp_path / "none.txt"], "none.txt: no such file"),
         (["--raw", short, "--remove-bpe", "sentencepiece"], "not allowed with argument"),
         (["--remove-bpe", "@@"], "invalid choice: '@@'"),
