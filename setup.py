@@ -6,7 +6,7 @@ from setuptools import find_packages, setup
 
 setup(
     name="fairseq_groc",
-    version="0.1.0",
+    version="0.2.0.dev0",
     description="Word-level language models with an open vocabulary, as a fairseq plugin",
     long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
