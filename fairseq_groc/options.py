@@ -19,6 +19,7 @@ OPTIONS_VERSION = 1  # raise when an option changes its meaning; checkpoints car
 DROPOUT_KINDS = ("variational", "standard")
 LEXICON_PARTS = ("both", "relations", "definitions", "none")
 RESIDUALS = ("input", "input+previous")
+CORRECTIONS = ("none", "input", "output", "both")
 SCORINGS = ("words", "bins")
 
 
@@ -56,6 +57,11 @@ class HeadConfig(FairseqDataclass):
         default="words", metadata={"help": "adaptive: score all words, or the bins, then the words of one (an adaptive softmax)"}
     )
     correction_dim: int = field(default=128, metadata={"help": "numbers a word that correct the convolutional head"})
+    corrections: str = field(
+        default="none",
+        metadata={"help": f"what words that training has read add to composed embeddings, and where: {', '.join(CORRECTIONS)}"},
+    )
+    correction_dropout: float = field(default=0.3, metadata={"help": "chance to leave a word's correction out in training"})
     num_softmaxes: int = field(default=15, metadata={"help": "softmaxes of mixture_of_softmaxes"})
     init_range: float = field(
         default=0.05,
@@ -98,6 +104,7 @@ def head_settings(cfg) -> Dict[str, Any]:
         "lexicon_parts": LEXICON_PARTS,
         "output_residual": RESIDUALS,
         "adaptive_scoring": SCORINGS,
+        "corrections": CORRECTIONS,
     }
     for name, known in choices.items():
         if settings[name] not in known:

@@ -11,7 +11,7 @@ from fairseq_groc.data.streams import Block
 from fairseq_groc.errors import OptionError
 from fairseq_groc.models.changing_vocabulary import ChangingVocabulary
 from fairseq_groc.modules.adapters import Adapter, Memory, View
-from fairseq_groc.modules.build import build_embedding, build_head
+from fairseq_groc.modules.build import build_corrections, build_embedding, build_head
 from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.modules.probabilities import LOG_ZERO, predictable_words
 from fairseq_groc.modules.rows import WordRows
@@ -53,7 +53,8 @@ def attach_head(
         if isinstance(module, CompositionalEmbedding) and vocabulary is not None:
             module.begin(vocabulary, init_range)
     impossible = ~(torch.tensor(predictable_words(words)) | every_entry)
-    decoder.words = WordMatrices(embedding, head, vocabulary, impossible)
+    corrections = build_corrections(words, dim, settings)
+    decoder.words = WordMatrices(embedding, head, vocabulary, impossible, corrections)
     decoder.embed_tokens = InputLayer(decoder.words, dim, decoder.embed_tokens.padding_idx)
     setattr(decoder, output, OutputLayer(decoder.words, width, dim, settings["output_dropout"]))
     decoder.output_layer_name, decoder.settings = output, settings

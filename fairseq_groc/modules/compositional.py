@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from fairseq_groc.modules.bags import Bags, convolve_and_pool
-from fairseq_groc.modules.vocabulary import NUM_SYMBOLS, Forms, Vocabulary
+from fairseq_groc.modules.bags import Bags, average, convolve_and_pool
+from fairseq_groc.modules.vocabulary import NUM_SYMBOLS, Forms, Vocabulary, pick
 
 logger = logging.getLogger(__name__)
 SOME = 1024  # words whose size stands for that of all
@@ -165,7 +165,23 @@ class CompositionalEmbedding(nn.Module):
         means = [bags.mean(forms) for bags in self.parts(vocabulary)]  # (V, d) each
         if self.training and self.lacking is not None:
             means = [mean.masked_fill(out.unsqueeze(1).to(mean.device), 0) for mean, out in zip(means, self.lacking)]
-        parts = [forms[: vocabulary.num_words]] + means
+        return self._join([forms[: vocabulary.num_words], *means])
+
+    def of_words(self, vocabulary: Vocabulary, words: Tensor) -> Tensor:
+        """Return the embeddings of some words, (n, d), at the cost of the forms that they are made of.
+
+        Args:
+            words: their numbers, (n)
+        """
+        picked = [pick(bags, words) for bags in self.parts(vocabulary)]
+        forms, places = torch.cat([words, *(items.long() for items, _ in picked)]).unique(return_inverse=True)
+        encoded = self.surface(vocabulary.subset(forms))
+        own, *others = places.split([len(words), *(len(items) for items, _ in picked)])
+        means = [average(encoded, items, runs.starts) for items, (_, runs) in zip(others, picked)]
+        return self._join([encoded[own], *means])
+
+    def _join(self, parts: List[Tensor]) -> Tensor:
+        """Return W_c [c ; r ; d] from its parts, (n, d) each."""
         if self.compose is None:
             return parts[0]
         precision = self.surface.precision

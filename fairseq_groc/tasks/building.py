@@ -1,6 +1,7 @@
 """What a model's word embeddings and head get from the task: spellings and lexicon tables, and how they are computed."""
 
 import logging
+import os
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
@@ -13,6 +14,7 @@ from fairseq_groc.lexicon.tables import load_tables
 from fairseq_groc.modules.build import needs_lexicon, needs_spellings, ngram_widths
 from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.modules.rows import WordRows
+from fairseq_groc.modules.sampled_words import SampledWords
 from fairseq_groc.modules.softmax_layer import WordMatrices
 from fairseq_groc.modules.updates import SampledUpdates
 from fairseq_groc.modules.vocabulary import Vocabulary
@@ -70,8 +72,9 @@ def configure(words: WordMatrices, cfg, new_range: float) -> None:
     Raises:
         OptionError: the file for embeddings is in a folder that is not there.
     """
+    corrections = [] if words.corrections is None else list(words.corrections.modules())
     for module in words.modules():
-        if isinstance(module, WordRows):
+        if isinstance(module, WordRows) and module not in corrections:
             module.draw_new, module.new_range = cfg.draw_new_rows, new_range
         if isinstance(module, SurfaceEncoder):
             module.chunk = cfg.encoding_chunk
@@ -82,7 +85,8 @@ def configure(words: WordMatrices, cfg, new_range: float) -> None:
     if isinstance(words.embedding, CompositionalEmbedding):
         words.full_probability, words.seed = cfg.full_update_prob, cfg.seed
         if cfg.sampled_update_fraction < 1:
-            words.sampled = SampledUpdates(cfg.sampled_update_fraction, cfg.refresh_interval, cfg.seed)
+            kind = SampledWords if os.environ.get("SAMPLED_WORDS") else SampledUpdates
+            words.sampled = kind(cfg.sampled_update_fraction, cfg.refresh_interval, cfg.seed)
     elif cfg.full_update_prob < 1 or cfg.sampled_update_fraction < 1:
         logger.warning("sparse and sampled updates change nothing: only compositional word embeddings are computed")
     if cfg.vocabulary_dropout > 0:

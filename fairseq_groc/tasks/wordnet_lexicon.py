@@ -11,7 +11,7 @@ from fairseq.data import Dictionary, iterators
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import FairseqTask, register_task
 
-from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary
+from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary, trained_words
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.stored import tuned_adapters
@@ -91,6 +91,10 @@ class WordnetLexiconTask(FairseqTask):
         attach_head(model.decoder, settings, vocabulary, options.init_range)
         model.decoder.lexicon, model.decoder.any_lexicon = lexicon, self.cfg.any_lexicon
         configure(model.decoder.words, self.cfg, new_range=options.init_range if self._trains else 0.0)
+        if self._trains and model.decoder.words.corrections is not None:
+            folder = utils.split_paths(self.cfg.data)[0]
+            known = trained_words(Path(folder), len(self.dictionary))
+            model.decoder.words.corrections.trained = torch.from_numpy(known)
         offer_vocabulary_changes(model)
         self._decoders.append(model.decoder)
         return model
