@@ -210,8 +210,9 @@ def grid(found: Dict[str, Any]) -> List[str]:
     def besides(row: Dict[str, Any]) -> Dict[str, Any]:
         return {key: value for key, value in row.items() if key not in ("local_weight", "cache_theta", "perplexity")}
 
-    best = besides(min(found["grid"], key=lambda row: float(row["perplexity"])))
-    shown = [row for row in found["grid"] if besides(row) == best]
+    rows = [row for row in found["grid"] if row["local_weight"]]  # without the cache there is no theta
+    best = besides(min(rows, key=lambda row: float(row["perplexity"])))
+    shown = [row for row in rows if besides(row) == best]
     perplexity = {(row["local_weight"], row["cache_theta"]): float(row["perplexity"]) for row in shown}
     weights, thetas = (sorted(set(values)) for values in zip(*perplexity))
     columns = ["weight", *(f"theta {theta:g}" for theta in thetas)]

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from experiments import EXPERIMENTS, SCALES, Row, Scale, options_of, preset_of
-from fairseq.data import Dictionary
 from fairseq.data.data_utils import load_indexed_dataset
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, held, in_process, run
 from fairseq_groc.cli.results import label_log_axis, machine, pyplot, write_json
+from fairseq_groc.data.fingerprint import load_dictionary
 from fairseq_groc.data.training_log import read_curves, read_parameters
 from fairseq_groc.modules.heads import HEADS
 from fairseq_groc.options import flag
@@ -147,7 +147,7 @@ def preprocess(args, data: Path, tables: str, share: float) -> None:
 
 def text_of(data: Path, split: str, folder: str, share: float) -> Path:
     """Write the text of a split in *folder*, of that of training a share of the lines from the beginning; return the file."""
-    dictionary, lines = Dictionary.load(str(data / "dict.txt")), load_indexed_dataset(str(data / split))
+    dictionary, lines = load_dictionary(data / "dict.txt"), load_indexed_dataset(str(data / split))
     count = round(share * len(lines)) if split == "train" else len(lines)
     path = Path(folder, f"{split}.txt")
     path.write_text("".join(f"{dictionary.string(lines[i])}\n" for i in range(count)), encoding="utf-8")
@@ -206,9 +206,8 @@ def scored(checkpoint: Path, data: Path) -> Dict[str, Any]:
         report: Dict[str, Any] = json.loads(out.read_text())
         return report
 
-    tuned = made("uniform.json", "tune", "--cache", "none", "--uniform", *UNIFORM, "--no-store")
-    best = min(tuned["grid"], key=lambda row: row["perplexity"])
-    weight, valid = best["uniform_weight"], best["perplexity"]
+    tuned = made("uniform.json", "tune", "--cache", "none", "--uniform", *UNIFORM, "--discounts", 1, "--no-store")
+    weight, valid = (tuned["best"][key] for key in ("uniform_weight", "perplexity"))
     alone = made("test.json", "evaluate", "--no-tuned-adapters")
     smoothed = made("test-uniform.json", "evaluate", "--uniform-weight", weight) if weight else alone
     return {

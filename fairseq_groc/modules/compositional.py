@@ -136,7 +136,6 @@ class CompositionalEmbedding(nn.Module):
         super().__init__()
         self.surface = surface
         self.relations, self.definitions = relations, definitions
-        self.lacking: Optional[Tensor] = None  # in training: masks (2, V) of words that go without a part, for lexicon dropout
         parts = 1 + relations + definitions
         self.compose = nn.Linear(parts * dim, dim, bias=False) if parts > 1 else None
 
@@ -163,8 +162,6 @@ class CompositionalEmbedding(nn.Module):
     def combine(self, forms: Tensor, vocabulary: Vocabulary) -> Tensor:
         """Return the embeddings (V, d) of all words from the encodings of all forms, (F, d)."""
         means = [bags.mean(forms) for bags in self.parts(vocabulary)]  # (V, d) each
-        if self.training and self.lacking is not None:
-            means = [mean.masked_fill(out.unsqueeze(1).to(mean.device), 0) for mean, out in zip(means, self.lacking)]
         return self._join([forms[: vocabulary.num_words], *means])
 
     def of_words(self, vocabulary: Vocabulary, words: Tensor) -> Tensor:

@@ -20,7 +20,6 @@ from fairseq_groc.modules.probabilities import masked_bias
 from fairseq_groc.modules.rows import WordRows
 from fairseq_groc.modules.updates import SampledUpdates, Step, generator, is_frozen
 from fairseq_groc.modules.vocabulary import Vocabulary
-from fairseq_groc.modules.vocabulary_dropout import LexiconDropout, VocabularyDropout
 
 logger = logging.getLogger(__name__)
 Matrices = Tuple[Tensor, Tensor, Tensor]  # E_in (V, d), E_out (V, d), bias (V) with -inf for impossible words
@@ -41,8 +40,8 @@ class WordMatrices(nn.Module):
         corrections: of the embeddings
 
     In training every step computes all of them, unless ``full_probability`` is below 1 (the paper's sparse updates) or
-    ``sampled`` is given; both need to be told of each step by ``begin_step``, as do ``vocabulary_dropout`` and
-    ``lexicon_dropout``. With ``file``, evaluation keeps its matrices there, too, for other processes.
+    ``sampled`` is given; both need to be told of each step by ``begin_step``. With ``file``, evaluation keeps its
+    matrices there, too, for other processes.
 
     Sparse updates keep "the output embedding frozen" and train "the rest of the network" (GroC, appendix B.4). Its parameters
     are those of the input embedding as well, and the paper does not say whether these go on being trained through the
@@ -72,8 +71,6 @@ class WordMatrices(nn.Module):
         self._step: Optional[Step] = None
         self.full_probability, self.seed = 1.0, 1
         self.sampled: Optional[SampledUpdates] = None
-        self.vocabulary_dropout: Optional[VocabularyDropout] = None
-        self.lexicon_dropout: Optional[LexiconDropout] = None
         self.file: Optional[Path] = None
         self.limit: Optional[Tensor] = None  # mask (V) of words that must not be predicted at present
         self._entries: Dict[str, Entry] = {}  # of the words that were added
@@ -89,9 +86,6 @@ class WordMatrices(nn.Module):
         self._step = Step(number, words)
         if self.corrections is not None:
             self.corrections.begin_step(generator(self.seed + 2, number))
-        if self.lexicon_dropout is not None:
-            embedding = cast(CompositionalEmbedding, self.embedding)
-            embedding.lacking = self.lexicon_dropout.lacking(len(self.impossible), number)
 
     def is_frozen(self) -> bool:
         """Say whether the step leaves embedding and head as they are."""
@@ -109,8 +103,6 @@ class WordMatrices(nn.Module):
 
     def forward(self) -> Matrices:
         inputs, outputs, bias = self._matrices()
-        if self.training and self.vocabulary_dropout is not None and self._step is not None:
-            bias = self.vocabulary_dropout(bias, self._step)
         if self.limit is not None and self.head.plain_softmax:
             bias = masked_bias(bias, self.limit.to(bias.device))
         return inputs, outputs, bias

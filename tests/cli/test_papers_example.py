@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from cli_helpers import PLUGIN, ROOT, WORDS, environment, write
+from cli_helpers import PLUGIN, ROOT, WORDS, environment, header_of, write
 from fairseq import options
 from fairseq.data.data_utils import load_indexed_dataset
 from filelock import FileLock
@@ -52,9 +52,9 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
         assert found["seed"] == seed and found["curve"][-1][0] == found["updates"] == 4 and found["test"] > 1
         assert (tmp_path / "work" / found["checkpoint"]).exists()
         grid = json.loads((tmp_path / "work" / found["checkpoint"]).with_name("uniform.json").read_text())["grid"]
-        best = min(grid, key=lambda tried: tried["perplexity"])
+        best = min(grid, key=lambda tried: (tried["perplexity"], tried["uniform_weight"]))
         assert found["uniform"]["weight"] == best["uniform_weight"] and found["uniform"]["valid"] == best["perplexity"]
-        assert found["uniform"]["tried"] == len(grid) == 7
+        assert found["uniform"]["tried"] == len(grid) >= 7
         assert found["cost"]["seconds"] > 0 and 0.1 < found["cost"]["peak_gib"] < 20 and found["cost"]["disk_mib"] > 1
     assert row["runs"][0]["valid"] != row["runs"][1]["valid"]
     again = commands.ok(*command, "tied")
@@ -209,10 +209,7 @@ def test_rows_of_other_tables_and_options_have_folders_and_no_published_figures(
     found = rows[row]
     assert found["paper"] == {"parameters_millions": None, "valid": None, "test": None}
     assert "groc_lstm_lm_ptb-forms-from-lr0.006" in found["runs"][0]["checkpoint"]
-    headers = [
-        json.loads((tmp_path / "data" / f"ptb-0.25{name}" / "lexicon-tables" / "header.json").read_text())
-        for name in ("", "-forms-from")
-    ]
+    headers = [header_of(tmp_path / "data" / f"ptb-0.25{name}") for name in ("", "-forms-from")]
     assert "-within-" in headers[1]["lexicon"] and "-within-" not in headers[0]["lexicon"]
 
 
