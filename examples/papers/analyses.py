@@ -68,7 +68,7 @@ class Analysis(NamedTuple):
 
 def _bins(given: Given) -> List[Any]:
     named = [f"{label.replace(' ', '-')}={other}" for label, other in given.others.items()]
-    return ["frequency-bins", "--path", given.path, "--data", given.data, "--baselines", *named]
+    return ["frequency-bins", "--tuned-adapters", "--path", given.path, "--data", given.data, "--baselines", *named]
 
 
 def _coverage(given: Given) -> List[Any]:

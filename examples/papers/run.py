@@ -206,10 +206,9 @@ def scored(checkpoint: Path, data: Path) -> Dict[str, Any]:
         report: Dict[str, Any] = json.loads(out.read_text())
         return report
 
-    tuned = made("uniform.json", "tune", "--cache", "none", "--uniform", *UNIFORM, "--discounts", 1, "--no-store")
+    tuned = made("uniform.json", "tune", "--cache", "none", "--uniform", *UNIFORM, "--discounts", 1)
     weight, valid = (tuned["best"][key] for key in ("uniform_weight", "perplexity"))
-    alone = made("test.json", "evaluate", "--no-tuned-adapters")
-    smoothed = made("test-uniform.json", "evaluate", "--uniform-weight", weight) if weight else alone
+    alone, smoothed = made("test.json", "evaluate", "--no-tuned-adapters"), made("test-uniform.json", "evaluate")
     return {
         "test": alone["all"]["perplexity"],
         "tokens": alone["tokens_scored"],

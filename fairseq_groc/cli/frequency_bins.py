@@ -27,6 +27,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--split", default="test", help="which text of it")
     parser.add_argument("--edges", type=natural, nargs="+", default=EDGES, help="bins begin above so many occurrences")
     parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
+    parser.add_argument("--tuned-adapters", action="store_true", help="every checkpoint with the adapters that tune has found")
     add_any_lexicon(parser)
     parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
 
@@ -58,6 +59,7 @@ def run(args) -> None:
         print(f"{left:,} tokens are in no bin: of words that occur, but {args.edges[0]:,} times at most")
     if args.out:
         about = {"path": args.path, "baselines": args.baselines, "data": args.data, "train": str(train), "split": args.split}
+        about["tuned_adapters"] = args.tuned_adapters
         bins = {name: [b.as_dict() for b in found] for name, found in compared.items()}
         write_json(args.out, {**about, "tokens": len(targets), "bins": bins})
         draw(compared, args.out.with_suffix(".png"))

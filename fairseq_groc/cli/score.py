@@ -96,9 +96,9 @@ def add_any_lexicon(parser) -> None:
 
 
 def adapter_options(args) -> Dict[str, Any]:
-    """Return the options of adapters, as given or by default; a command that has none of them takes no tuned ones either."""
+    """Return the options of adapters, as given or by default; a command without them takes tuned ones if told to."""
     if not hasattr(args, "uniform_weight"):
-        return {"no_tuned_adapters": True}
+        return {"no_tuned_adapters": not getattr(args, "tuned_adapters", False)}
     check_needed(args)
     return {option.name: getattr(args, option.name) for option in adapter_fields()}
 

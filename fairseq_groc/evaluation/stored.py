@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
 from filelock import FileLock
 
 from fairseq_groc.errors import CacheError, DataError
+from fairseq_groc.files import replace_file
 from fairseq_groc.lexicon.tables import words_fingerprint
 from fairseq_groc.modules.adapters import OPTIONS, AdapterSettings
 from fairseq_groc.modules.adapters.store import REMEDY, EntryStore, read_header
@@ -51,12 +51,12 @@ def tuned_adapters(data: Path, decoder) -> Optional[Tuple[AdapterSettings, Optio
 
 def store_tuned(data: Path, decoder, settings: AdapterSettings, **found: Any) -> None:
     """Write the settings for this model, and what is known of how they were found, beside those of others."""
-    path, scratch = data / TUNED, data / f".{TUNED}"
+    path = data / TUNED
     with FileLock(data / f".{TUNED}.lock"):  # another model may be tuned at the same time
         models = _read(path) if path.exists() else {}
         models[fingerprint(decoder)] = {"settings": settings.acting(), **found}
-        scratch.write_text(json.dumps({"format": FORMAT, "models": models}, indent=1, allow_nan=False) + "\n")
-        os.replace(scratch, path)
+        with replace_file(path) as file:
+            file.write(json.dumps({"format": FORMAT, "models": models}, indent=1, allow_nan=False) + "\n")
 
 
 def _read(path: Path) -> Dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Optional, Tuple
 import numpy as np
 
 from fairseq_groc.errors import CacheError
+from fairseq_groc.files import replace_file
 
 FORMAT = 3  # raise whenever the files or the meaning of the fingerprint change
 HEADER, KEYS, WORDS = "header.json", "keys.f32", "words.u32"
@@ -129,9 +130,8 @@ class EntryStore(Entries):
         self.stored = self.count
         about = {"format": FORMAT, "dim": self.dim, "fingerprint": self.fingerprint}
         header = {**about, "stored": self.stored, "checksums": self._sums}
-        scratch = self.folder / f".{HEADER}"
-        scratch.write_text(json.dumps(header) + "\n")
-        os.replace(scratch, self.folder / HEADER)
+        with replace_file(self.folder / HEADER) as file:
+            file.write(json.dumps(header) + "\n")
         return self.stored
 
 
