@@ -222,7 +222,7 @@ class WordDecoder(ChangingVocabulary):
         differing = [
             f"{flag(key)} {self.settings[key]} (checkpoint: {value})"
             for key, value in saved["settings"].items()
-            if key != "output_dropout" and self.settings.get(key) != value
+            if key not in ("output_dropout", "correction_dropout") and self.settings.get(key) != value
         ]
         if differing:
             _refuse(f"options differ from the checkpoint's: {'; '.join(differing)}. Give the checkpoint's or start anew.")

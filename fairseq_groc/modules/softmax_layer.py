@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Tuple, cast
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from fairseq_groc.modules.growth import GrowingRows, add_words, rows_of, vocabul
 from fairseq_groc.modules.heads import OutputHead
 from fairseq_groc.modules.probabilities import masked_bias
 from fairseq_groc.modules.rows import WordRows
+from fairseq_groc.modules.sampled_words import SampledWords
 from fairseq_groc.modules.updates import SampledUpdates, Step, generator, is_frozen
 from fairseq_groc.modules.vocabulary import Vocabulary
 
@@ -70,7 +71,7 @@ class WordMatrices(nn.Module):
         self._current: Optional[Matrices] = None
         self._step: Optional[Step] = None
         self.full_probability, self.seed = 1.0, 1
-        self.sampled: Optional[SampledUpdates] = None
+        self.sampled: Union[SampledUpdates, SampledWords, None] = None
         self.file: Optional[Path] = None
         self.limit: Optional[Tensor] = None  # mask (V) of words that must not be predicted at present
         self._entries: Dict[str, Entry] = {}  # of the words that were added
@@ -194,11 +195,7 @@ class WordMatrices(nn.Module):
         """Return E_in, E_out and b of embeddings, corrected."""
         if self.corrections is None:
             return (embeddings, *self.head(embeddings, vocabulary))
-        rows, more = self.corrections()
-        corrected = embeddings + rows
-        inputs = embeddings if self.corrections.where == "output" else corrected
-        if self.corrections.where == "input":
-            return (inputs, *self.head(embeddings, vocabulary))
+        inputs, corrected, more = self.corrections.correct(embeddings)
         outputs, bias = self.head(corrected, vocabulary)
         return inputs, outputs, bias + more
 
