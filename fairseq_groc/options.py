@@ -19,6 +19,7 @@ OPTIONS_VERSION = 1  # raise when an option changes its meaning; checkpoints car
 DROPOUT_KINDS = ("variational", "standard")
 LEXICON_PARTS = ("both", "relations", "definitions", "none")
 RESIDUALS = ("input", "input+previous")
+CORRECTIONS = ("none", "input", "output", "both")
 SCORINGS = ("words", "bins")
 
 
@@ -55,7 +56,12 @@ class HeadConfig(FairseqDataclass):
     adaptive_scoring: str = field(
         default="words", metadata={"help": "adaptive: score all words, or the bins, then the words of one (an adaptive softmax)"}
     )
-    correction_dim: int = field(default=128, metadata={"help": "numbers a word that correct the convolutional head"})
+    correction_dim: int = field(default=128, metadata={"help": "numbers of a word's correction: convolutional, --corrections"})
+    corrections: str = field(
+        default="none",
+        metadata={"help": f"what words that training has read add to composed embeddings, and where: {', '.join(CORRECTIONS)}"},
+    )
+    correction_dropout: float = field(default=0.3, metadata={"help": "chance q to leave a word's correction out of a step"})
     num_softmaxes: int = field(default=15, metadata={"help": "softmaxes of mixture_of_softmaxes"})
     init_range: float = field(
         default=0.05,
@@ -64,10 +70,14 @@ class HeadConfig(FairseqDataclass):
             "small models learn faster from 0.2)"
         },
     )
+    composed_lr_scale: float = field(
+        default=1.0, metadata={"help": "learning rate of what composes word embeddings, as a share of --lr"}
+    )
 
 
 SHARED_OPTIONS = tuple(f.name for f in fields(HeadConfig) if f.name != "_name")
-HEAD_OPTIONS = tuple(name for name in SHARED_OPTIONS if name != "init_range")  # what a checkpoint's parameters are for
+TRAINING_OPTIONS = ("init_range", "composed_lr_scale")
+HEAD_OPTIONS = tuple(name for name in SHARED_OPTIONS if name not in TRAINING_OPTIONS)  # what a checkpoint's parameters are for
 
 # the same options as a model sees them: each inherits the task's value
 SharedHeadConfig = make_dataclass(
@@ -98,16 +108,19 @@ def head_settings(cfg) -> Dict[str, Any]:
         "lexicon_parts": LEXICON_PARTS,
         "output_residual": RESIDUALS,
         "adaptive_scoring": SCORINGS,
+        "corrections": CORRECTIONS,
     }
     for name, known in choices.items():
         if settings[name] not in known:
             raise OptionError(f"{flag(name)} {settings[name]}: expected one of {', '.join(known)}")
+    expect("correction_dropout", settings["correction_dropout"], low=0, high=1)
     for name in ("char_embed_dim", "output_factor", "correction_dim", "num_softmaxes"):
         expect(name, settings[name], low=1)
     for name in ("highway_layers", "output_depth", "output_joint_dim"):
         expect(name, settings[name], low=0)
     expect("output_dropout", settings["output_dropout"], low=0, high=1)
     expect("init_range", cfg.init_range, above=0)
+    expect("composed_lr_scale", cfg.composed_lr_scale, above=0, high=1)
     filters = settings["char_filters"]
     if min(filters, default=-1) < 0 or not any(filters):
         raise OptionError(f"--char-filters {filters}: expected a list of counts like [32,32,64]")

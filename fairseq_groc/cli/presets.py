@@ -34,7 +34,7 @@ def _unused(key: str, options: dict) -> bool:
     network = head in ("deep_residual", "compositional_output", None) and bool(options.get("output_depth"))
     used = {
         "output_cutoffs": head == "adaptive",
-        "correction_dim": head == "convolutional",
+        "correction_dim": head == "convolutional" or options.get("corrections", "none") != "none",
         "output_activation": network or head == "dual_nonlinear",
         "output_depth": head in ("deep_residual", "compositional_output", None),
     }

@@ -14,7 +14,7 @@ from fairseq_groc.errors import OptionError
 from fairseq_groc.lexicon.tables import known_source
 from fairseq_groc.models.changing_vocabulary import ChangingVocabulary
 from fairseq_groc.modules.adapters import Adapter, Memory, View
-from fairseq_groc.modules.build import build_embedding, build_head
+from fairseq_groc.modules.build import build_corrections, build_embedding, build_head
 from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.modules.packed_state import pack, unpack
 from fairseq_groc.modules.probabilities import LOG_ZERO, predictable_words
@@ -57,7 +57,8 @@ def attach_head(
         if isinstance(module, CompositionalEmbedding) and vocabulary is not None:
             module.begin(vocabulary, init_range)
     impossible = ~(torch.tensor(predictable_words(words)) | every_entry)
-    decoder.words = WordMatrices(embedding, head, vocabulary, impossible)
+    corrections = build_corrections(words, dim, settings)
+    decoder.words = WordMatrices(embedding, head, vocabulary, impossible, corrections)
     decoder.embed_tokens = InputLayer(decoder.words, dim, decoder.embed_tokens.padding_idx)
     setattr(decoder, output, OutputLayer(decoder.words, width, dim, settings["output_dropout"]))
     decoder.output_layer_name, decoder.settings = output, settings
@@ -221,7 +222,7 @@ class WordDecoder(ChangingVocabulary):
         differing = [
             f"{flag(key)} {self.settings[key]} (checkpoint: {value})"
             for key, value in saved["settings"].items()
-            if key != "output_dropout" and self.settings.get(key) != value
+            if key not in ("output_dropout", "correction_dropout") and self.settings.get(key) != value
         ]
         if differing:
             _refuse(f"options differ from the checkpoint's: {'; '.join(differing)}. Give the checkpoint's or start anew.")

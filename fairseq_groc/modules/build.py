@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from torch import nn
 
+from fairseq_groc.errors import OptionError
 from fairseq_groc.modules.adaptive_rows import AdaptiveRows
 from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder, filter_widths
+from fairseq_groc.modules.corrections import Corrections
 from fairseq_groc.modules.heads import HEADS, Head, OutputHead
 from fairseq_groc.modules.rows import WordRows
 from fairseq_groc.registry import find
@@ -45,6 +47,20 @@ def build_embedding(words: Sequence[str], dim: int, settings: Dict[str, Any]) ->
 def build_head(words: Sequence[str], dim: int, settings: Dict[str, Any]) -> OutputHead:
     """Return the head that ``settings["output_head"]`` names."""
     return _head(settings).build(words, dim, settings)
+
+
+def build_corrections(words: Sequence[str], dim: int, settings: Dict[str, Any]) -> Optional[Corrections]:
+    """Return the corrections that ``settings["corrections"]`` asks for.
+
+    Raises:
+        OptionError: the word embeddings are not composed.
+    """
+    where = settings["corrections"]
+    if where == "none":
+        return None
+    if _head(settings).embedding != "compositional":
+        raise OptionError(f"--corrections {where} goes with composed words: --output-head compositional_output")
+    return Corrections(words, dim, settings["correction_dim"], settings["correction_dropout"], where)
 
 
 def _head(settings: Dict[str, Any]) -> Head:

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from fairseq_groc.modules.bags import Bags, convolve_and_pool
-from fairseq_groc.modules.vocabulary import NUM_SYMBOLS, Forms, Vocabulary
+from fairseq_groc.modules.bags import Bags, average, convolve_and_pool
+from fairseq_groc.modules.vocabulary import NUM_SYMBOLS, Forms, Vocabulary, pick
 
 logger = logging.getLogger(__name__)
 SOME = 1024  # words whose size stands for that of all
@@ -162,7 +162,23 @@ class CompositionalEmbedding(nn.Module):
     def combine(self, forms: Tensor, vocabulary: Vocabulary) -> Tensor:
         """Return the embeddings (V, d) of all words from the encodings of all forms, (F, d)."""
         means = [bags.mean(forms) for bags in self.parts(vocabulary)]  # (V, d) each
-        parts = [forms[: vocabulary.num_words]] + means
+        return self._join([forms[: vocabulary.num_words], *means])
+
+    def of_words(self, vocabulary: Vocabulary, words: Tensor) -> Tensor:
+        """Return the embeddings of some words, (n, d), at the cost of the forms that they are made of.
+
+        Args:
+            words: their numbers, (n)
+        """
+        picked = [pick(bags, words) for bags in self.parts(vocabulary)]
+        forms, places = torch.cat([words, *(items.long() for items, _ in picked)]).unique(return_inverse=True)
+        encoded = self.surface(vocabulary.subset(forms))
+        own, *others = places.split([len(words), *(len(items) for items, _ in picked)])
+        means = [average(encoded, items, runs.starts) for items, (_, runs) in zip(others, picked)]
+        return self._join([encoded[own], *means])
+
+    def _join(self, parts: List[Tensor]) -> Tensor:
+        """Return W_c [c ; r ; d] from its parts, (n, d) each."""
         if self.compose is None:
             return parts[0]
         precision = self.surface.precision

@@ -41,6 +41,10 @@ class DriftingRows:
         self.movement += torch.linalg.solve(gram + RIDGE * torch.eye(len(gram)).to(gram), moved)
         self.rows.index_copy_(0, which, torch.addmm(now, q, self.movement.to(now.dtype), alpha=-1))
 
+    def all(self) -> Tensor:
+        """Return Z, (F, C)."""
+        return torch.addmm(self.rows, self.coordinates, self.movement.to(self.rows.dtype))
+
     def times(self, weight: Tensor) -> Tensor:
         """Return Z W^T, (F, d), for W (d, C)."""
         wide = weight.to(self.movement.dtype)

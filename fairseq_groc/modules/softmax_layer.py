@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Tuple, cast
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union, cast
 
 import torch
 from torch import Tensor, nn
@@ -12,12 +12,14 @@ from torch import Tensor, nn
 from fairseq_groc.lexicon.base import Entry
 from fairseq_groc.modules.checksum import Checksum
 from fairseq_groc.modules.compositional import CompositionalEmbedding
+from fairseq_groc.modules.corrections import Corrections
 from fairseq_groc.modules.export import fingerprint, load_matrices, save_matrices
 from fairseq_groc.modules.growth import GrowingRows, add_words, rows_of, vocabulary_of
 from fairseq_groc.modules.heads import OutputHead
 from fairseq_groc.modules.probabilities import masked_bias
 from fairseq_groc.modules.rows import WordRows
-from fairseq_groc.modules.updates import SampledUpdates, Step, is_frozen
+from fairseq_groc.modules.sampled_words import SampledWords
+from fairseq_groc.modules.updates import SampledUpdates, Step, generator, is_frozen
 from fairseq_groc.modules.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
@@ -36,6 +38,7 @@ class WordMatrices(nn.Module):
         head: from E_in to E_out and bias
         vocabulary: for embeddings and heads that read spellings; None for rows
         impossible: mask (V) of entries that are no words
+        corrections: of the embeddings
 
     In training every step computes all of them, unless ``full_probability`` is below 1 (the paper's sparse updates) or
     ``sampled`` is given; both need to be told of each step by ``begin_step``. With ``file``, evaluation keeps its
@@ -48,10 +51,18 @@ class WordMatrices(nn.Module):
 
     impossible: Tensor
 
-    def __init__(self, embedding: nn.Module, head: OutputHead, vocabulary: Optional[Vocabulary], impossible: Tensor):
+    def __init__(
+        self,
+        embedding: nn.Module,
+        head: OutputHead,
+        vocabulary: Optional[Vocabulary],
+        impossible: Tensor,
+        corrections: Optional[Corrections] = None,
+    ):
         super().__init__()
         self.embedding = embedding
         self.head = head
+        self.corrections = corrections
         self.vocabulary = vocabulary
         self.register_buffer("impossible", impossible, persistent=False)
         self._kept: Optional[Matrices] = None
@@ -60,7 +71,7 @@ class WordMatrices(nn.Module):
         self._current: Optional[Matrices] = None
         self._step: Optional[Step] = None
         self.full_probability, self.seed = 1.0, 1
-        self.sampled: Optional[SampledUpdates] = None
+        self.sampled: Union[SampledUpdates, SampledWords, None] = None
         self.file: Optional[Path] = None
         self.limit: Optional[Tensor] = None  # mask (V) of words that must not be predicted at present
         self._entries: Dict[str, Entry] = {}  # of the words that were added
@@ -74,6 +85,8 @@ class WordMatrices(nn.Module):
     def begin_step(self, number: int, words: Tensor) -> None:
         """Say which training step comes: the number of updates before it, and the words of its batch."""
         self._step = Step(number, words)
+        if self.corrections is not None:
+            self.corrections.begin_step(generator(self.seed + 2, number))
 
     def is_frozen(self) -> bool:
         """Say whether the step leaves embedding and head as they are."""
@@ -132,6 +145,8 @@ class WordMatrices(nn.Module):
         first, count = len(self.impossible), len(entries)
         add_words(self.embedding, list(entries))
         add_words(self.head, list(entries))
+        if self.corrections is not None:
+            add_words(self.corrections, list(entries))
         self._entries.update(entries)
         self._added = None
         # masks are copied whole: a byte a word, which any prediction costs a thousandfold
@@ -173,9 +188,16 @@ class WordMatrices(nn.Module):
     def _part(self, vocabulary: Optional[Vocabulary], part: slice) -> Matrices:
         """Compute the matrices of some words, which are all of *vocabulary*."""
         with rows_of(self, part):
-            inputs = self.embedding(vocabulary)
-            outputs, bias = self.head(inputs, vocabulary)
+            inputs, outputs, bias = self._predict(self.embedding(vocabulary), vocabulary)
         return inputs, outputs, masked_bias(bias, self._wordless()[part])
+
+    def _predict(self, embeddings: Tensor, vocabulary: Optional[Vocabulary]) -> Matrices:
+        """Return E_in, E_out and b of embeddings, corrected."""
+        if self.corrections is None:
+            return (embeddings, *self.head(embeddings, vocabulary))
+        inputs, corrected, more = self.corrections.correct(embeddings)
+        outputs, bias = self.head(corrected, vocabulary)
+        return inputs, outputs, bias + more
 
     def _read_or_write(self) -> Matrices:
         """Read the matrices from ``file`` if they are this model's and vocabulary's, else compute and write them."""
@@ -200,7 +222,7 @@ class WordMatrices(nn.Module):
         return inputs, outputs, bias + nothing
 
     def _mask(self, inputs: Any) -> Matrices:
-        outputs, bias = self.head(inputs, self.vocabulary)
+        inputs, outputs, bias = self._predict(inputs, self.vocabulary)
         return inputs, outputs, masked_bias(bias, self._wordless())
 
     def _wordless(self) -> Tensor:
@@ -212,7 +234,7 @@ class WordMatrices(nn.Module):
         return self._wordless() if self.limit is None else self._wordless() | self.limit.to(self.impossible.device)
 
     def _state(self) -> Tuple:
-        parameters: List[Any] = list(self.embedding.parameters()) + list(self.head.parameters())
+        parameters: List[Any] = list(self.parameters())
         device = self.impossible.device.type
         versions = [(p.data_ptr(), p._version, p.dtype) for p in parameters]
         unknown = self.head.unknown()

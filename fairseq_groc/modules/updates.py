@@ -39,6 +39,28 @@ def is_frozen(probability: float, seed: int, number: int) -> bool:
     return probability < 1 and torch.rand((), generator=generator(seed, number)).item() >= probability
 
 
+class Importance:
+    """Chances to be drawn in proportion to the norms of the gradients that rows had lately: the sum of draws is least noisy."""
+
+    def __init__(self) -> None:
+        self._norms: Optional[Tensor] = None  # a moving average
+
+    def chances(self, count: int, mean: float) -> Tensor:
+        """Return a chance for each of so many rows, *mean* on average or less; equal ones while nothing is known."""
+        if self._norms is None or len(self._norms) != count:
+            return torch.full((count,), mean)
+        return (mean * self._norms / self._norms.mean().clamp(min=torch.finfo(torch.float32).tiny)).clamp(max=1)
+
+    def watch(self, gradients: Tensor) -> None:
+        """Learn how large the gradient of each row is, (n, d)."""
+        norms = gradients.float().norm(dim=1)  # in half precision sums of squares overflow
+        known = norms.nan_to_num(0, 0, 0)
+        if self._norms is None or len(self._norms) != len(norms):
+            self._norms = known
+        else:  # a step that AMP gives up teaches nothing
+            self._norms.lerp_(known, (1 - MEMORY) * norms.isfinite().all())
+
+
 class SampledUpdates:
     """Compute anew, with gradient, the character features of the batch's words and of a sample of all other forms.
 
@@ -68,7 +90,7 @@ class SampledUpdates:
     def __init__(self, fraction: float, interval: int, seed: int):
         self.fraction, self.interval, self.seed = fraction, interval, seed
         self._features: Optional[DriftingRows] = None  # (F, C)
-        self._gradients: Optional[Tensor] = None  # (F), norms: a moving average
+        self.importance = Importance()
         self._refreshed = -1
 
     def draw(self, num_forms: int, number: int) -> Tensor:
@@ -81,26 +103,11 @@ class SampledUpdates:
         """Return the forms to compute, a mask (F), and the chance that each form had, (F)."""
         words, rate = step.words.unique(), IN_TURN * self.fraction
         turn = self.draw(vocabulary.num_forms, step.number).to(words.device)
-        important = self._importance(vocabulary.num_forms, (self.fraction - rate) / (1 - rate)).to(words.device)
+        important = self.importance.chances(vocabulary.num_forms, (self.fraction - rate) / (1 - rate)).to(words.device)
         missed = (1 - chance_as_parts(vocabulary, parts, words)) * (1 - important)
         coin = torch.rand(vocabulary.num_forms, generator=generator(self.seed + 1, step.number)).to(words.device)
         mask, chance = turn | (coin >= missed), 1 - (1 - rate) * missed
         return mask.index_fill_(0, words, True), chance.index_fill_(0, words, 1.0)
-
-    def _importance(self, num_forms: int, rate: float) -> Tensor:
-        """Return chances in proportion to the gradients that forms had lately, (F), with *rate* as their mean or less."""
-        if self._gradients is None or len(self._gradients) != num_forms:
-            return torch.tensor(rate)
-        return (rate * self._gradients / self._gradients.mean().clamp(min=torch.finfo(torch.float32).tiny)).clamp(max=1)
-
-    def watch(self, gradients: Tensor) -> None:
-        """Learn how large the gradient of each form is, (F, d)."""
-        norms = gradients.float().norm(dim=1)  # in half precision sums of squares overflow
-        known = norms.nan_to_num(0, 0, 0)
-        if self._gradients is None or len(self._gradients) != len(norms):
-            self._gradients = known
-        else:  # a step that AMP gives up teaches nothing
-            self._gradients.lerp_(known, (1 - MEMORY) * norms.isfinite().all())
 
     def embed(self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, step: Step) -> Tensor:
         """Return the embeddings of all words, (V, d), with gradient to what is computed now."""
@@ -117,7 +124,8 @@ class SampledUpdates:
         features = embedding.surface.features(vocabulary.subset(chosen))
         with torch.autocast(features.device.type, enabled=False):
             kept.renew(chosen, features.detach())
-        forms = _ProjectAll.apply(features, embedding.surface.projection.weight, chosen, 1 / chance[chosen], kept, self.watch)
+        weight, watch = embedding.surface.projection.weight, self.importance.watch
+        forms = _ProjectAll.apply(features, weight, chosen, 1 / chance[chosen], kept, watch)
         return embedding.combine(forms, vocabulary)
 
     def _refresh(self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, number: int) -> DriftingRows:

@@ -1,18 +1,24 @@
 """What a model's word embeddings and head get from the task: spellings and lexicon tables, and how they are computed."""
 
 import logging
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Iterator, Optional, Tuple
 
 import torch
 from fairseq import utils
 from omegaconf import OmegaConf, open_dict
+from torch import nn
 
+from fairseq_groc.data.stream_dataset import open_text
 from fairseq_groc.errors import OptionError
+from fairseq_groc.evaluation.bins import count_occurrences
 from fairseq_groc.lexicon.tables import LexiconTables, load_tables
 from fairseq_groc.modules.build import needs_lexicon, needs_spellings, ngram_widths
 from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
+from fairseq_groc.modules.corrections import Corrections
 from fairseq_groc.modules.rows import WordRows
+from fairseq_groc.modules.sampled_words import SampledWords
 from fairseq_groc.modules.softmax_layer import WordMatrices
 from fairseq_groc.modules.updates import SampledUpdates
 from fairseq_groc.modules.vocabulary import Vocabulary
@@ -69,8 +75,9 @@ def configure(words: WordMatrices, cfg, new_range: float) -> None:
     Raises:
         OptionError: the file for embeddings is in a folder that is not there.
     """
+    corrections = [] if words.corrections is None else list(words.corrections.modules())
     for module in words.modules():
-        if isinstance(module, WordRows):
+        if isinstance(module, WordRows) and module not in corrections:
             module.draw_new, module.new_range = cfg.draw_new_rows, new_range
         if isinstance(module, SurfaceEncoder):
             module.chunk = cfg.encoding_chunk
@@ -81,6 +88,26 @@ def configure(words: WordMatrices, cfg, new_range: float) -> None:
     if isinstance(words.embedding, CompositionalEmbedding):
         words.full_probability, words.seed = cfg.full_update_prob, cfg.seed
         if cfg.sampled_update_fraction < 1:
-            words.sampled = SampledUpdates(cfg.sampled_update_fraction, cfg.refresh_interval, cfg.seed)
+            kind = SampledUpdates if words.corrections is None else SampledWords
+            words.sampled = kind(cfg.sampled_update_fraction, cfg.refresh_interval, cfg.seed)
     elif cfg.full_update_prob < 1 or cfg.sampled_update_fraction < 1:
         logger.warning("sparse and sampled updates change nothing: only compositional word embeddings are computed")
+
+
+def begin_corrections(corrections: Corrections, cfg, dictionary) -> None:
+    """Let the words of the training text begin to be corrected, those that it has often enough."""
+    path = Path(utils.split_paths(cfg.data)[0], cfg.train_subset)
+    counts = count_occurrences(open_text(str(path), dictionary, cfg.dataset_impl, False), len(dictionary))
+    corrections.may_begin = counts >= max(1, cfg.correction_min_count)
+    logger.info(f"corrections: {int(corrections.may_begin.sum()):,} of {len(dictionary):,} words of the dictionary get one")
+
+
+@contextmanager
+def slowed(embedding: nn.Module, scale: float) -> Iterator[None]:
+    """Let an optimizer's step move a composed embedding by a share of what it would: a learning rate of its own."""
+    slow = [] if scale == 1 or not isinstance(embedding, CompositionalEmbedding) else list(embedding.parameters())
+    before = [parameter.detach().clone() for parameter in slow]
+    yield
+    with torch.no_grad():
+        for parameter, old in zip(slow, before):
+            parameter.copy_(torch.lerp(old, parameter, scale))

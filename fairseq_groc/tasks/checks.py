@@ -37,6 +37,7 @@ def check_updates(cfg) -> None:
     """Refuse ways of updating that do not go together."""
     for name in ("full_update_prob", "sampled_update_fraction"):
         expect(name, getattr(cfg, name), above=0, high=1)
+    expect("correction_min_count", cfg.correction_min_count, low=1)
     if cfg.full_update_prob < 1 and (cfg.fp16 or cfg.bf16):
         raise OptionError("--full-update-prob cannot freeze the parameter copies of --fp16 and bf16: use --amp")
     if cfg.full_update_prob < 1 and cfg.sampled_update_fraction < 1:

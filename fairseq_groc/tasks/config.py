@@ -61,6 +61,9 @@ class WordnetLexiconConfig(HeadConfig, AdapterConfig):  # type: ignore[misc, val
     refresh_interval: int = field(
         default=REFRESH_INTERVAL, metadata={"help": "sampled updates: encode all words once in so many steps"}
     )
+    correction_min_count: int = field(
+        default=1, metadata={"help": "words that the training text has less often get no correction (--corrections)"}
+    )
     draw_new_rows: bool = field(
         default=False,
         metadata={"help": "words without a row: draw one with the mean and covariance of the others, in place of zeros"},

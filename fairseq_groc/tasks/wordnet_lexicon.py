@@ -19,9 +19,9 @@ from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
 from fairseq_groc.models.word_decoder import attach_head
 from fairseq_groc.modules.adapters import OPTIONS, Adapter, AdapterSettings
 from fairseq_groc.modules.adapters.settings import on_registration
-from fairseq_groc.options import head_settings
+from fairseq_groc.options import HeadConfig, head_settings
 from fairseq_groc.tasks.adapting import check_remembered, make_adapter, report_impossible
-from fairseq_groc.tasks.building import complete, configure, lexicon_vocabulary
+from fairseq_groc.tasks.building import begin_corrections, complete, configure, lexicon_vocabulary, slowed
 from fairseq_groc.tasks.checks import (
     check_criterion,
     check_machine,
@@ -49,6 +49,7 @@ class WordnetLexiconTask(FairseqTask):
         self._prepared: List[Any] = []  # those that have their adapters
         self._trains = True  # not, if the model comes from a checkpoint to be used
         self._block_lengths: List[int] = []
+        self.composed_lr_scale = 1.0
 
     @classmethod
     def setup_task(cls, cfg: WordnetLexiconConfig, **kwargs):
@@ -88,7 +89,7 @@ class WordnetLexiconTask(FairseqTask):
         else:
             complete(cfg, self.cfg)
         options = cfg if self._trains and hasattr(cfg, "output_head") else self.cfg
-        settings = saved.get("head") or head_settings(options)
+        settings = {**head_settings(HeadConfig()), **saved["head"]} if "head" in saved else head_settings(options)
         block = self.cfg.tokens_per_sample or DEFAULT_BLOCK
         if not from_checkpoint:
             self.state.merge_state_dict({"groc": {"tokens_per_sample": block, "head": settings}})
@@ -102,7 +103,12 @@ class WordnetLexiconTask(FairseqTask):
         model.decoder.any_lexicon = self.cfg.any_lexicon
         if tables is not None:
             model.decoder.origin, model.decoder.made = tables.origin, tables.word_digests()
+        self.composed_lr_scale = options.composed_lr_scale
+        if self._trains and self.composed_lr_scale < 1 and (self.cfg.fp16 or self.cfg.bf16):
+            raise OptionError("--composed-lr-scale cannot slow the parameter copies of --fp16 and bf16: use --amp")
         configure(model.decoder.words, self.cfg, new_range=options.init_range if self._trains else 0.0)
+        if self._trains and model.decoder.words.corrections is not None:
+            begin_corrections(model.decoder.words.corrections, self.cfg, self.dictionary)
         offer_vocabulary_changes(model)
         self._decoders.append(model.decoder)
         return model
@@ -271,9 +277,14 @@ class WordnetLexiconTask(FairseqTask):
 
     def optimizer_step(self, optimizer, model, update_num):
         """Step, with the learning rate scaled by the blocks' lengths if they vary (Merity et al. 2018, section 4.1)."""
-        if self._decoders[-1].words.is_frozen():
-            for parameter in self._decoders[-1].words.parameters():
+        words = self._decoders[-1].words
+        if words.is_frozen():
+            for parameter in words.parameters():
                 parameter.grad = None  # not zero, or the momentum would move it
+        with slowed(words.embedding, self.composed_lr_scale):
+            self._step(optimizer, model, update_num)
+
+    def _step(self, optimizer, model, update_num) -> None:
         lengths, self._block_lengths = self._block_lengths, []
         if not self.cfg.vary_bptt or not lengths:
             return super().optimizer_step(optimizer, model, update_num)

@@ -22,9 +22,10 @@ def weights(folder):
 
 
 SPARSE = ["--full-update-prob", "0.5", "--criterion", "chunked_cross_entropy"]
+CORRECTED = ["--corrections", "both", "--correction-min-count", "3", "--composed-lr-scale", "0.3"]
 
 
-@pytest.mark.parametrize("updates", [[], SPARSE])
+@pytest.mark.parametrize("updates", [[], SPARSE, CORRECTED])
 def test_resume_inside_an_epoch_is_bit_equal(commands, corpus, tmp_path, updates):
     options = [
         *EXACT,

@@ -99,8 +99,8 @@ def test_the_expected_gradient_is_that_of_a_full_update(embedding, vocabulary):
 
 def test_forms_are_drawn_as_often_as_their_chance_says(vocabulary):
     sampled, words = SampledUpdates(0.3, 7, seed=1), torch.tensor([4])
-    sampled.watch(torch.rand(vocabulary.num_forms, 3))
-    sampled.watch(torch.full((vocabulary.num_forms, 3), float("nan")))  # teaches nothing
+    sampled.importance.watch(torch.rand(vocabulary.num_forms, 3))
+    sampled.importance.watch(torch.full((vocabulary.num_forms, 3), float("nan")))  # teaches nothing
     parts = [vocabulary.relations(), vocabulary.definitions()]
     choices = [sampled.choose(vocabulary, parts, Step(number, words)) for number in range(4000)]
     masks, chance = torch.stack([mask for mask, _ in choices]).double(), choices[0][1].double()
@@ -234,11 +234,11 @@ def test_large_gradients_in_half_precision_count_as_large():
     sampled = SampledUpdates(0.3, 10, seed=1)
     gradients = torch.full((4, 300), 1.0, dtype=torch.half)
     gradients[2] = 3e4
-    sampled.watch(gradients)
-    assert sampled._gradients.argmax() == 2 and sampled._gradients.isfinite().all()
-    known = sampled._gradients.clone()
-    sampled.watch(gradients * float("inf"))
-    torch.testing.assert_close(sampled._gradients, known)
+    sampled.importance.watch(gradients)
+    assert sampled.importance._norms.argmax() == 2 and sampled.importance._norms.isfinite().all()
+    known = sampled.importance._norms.clone()
+    sampled.importance.watch(gradients * float("inf"))
+    torch.testing.assert_close(sampled.importance._norms, known)
 
 
 def test_pieces_hold_nothing_and_are_computed_again_in_the_backward_pass(embedding, vocabulary):
