@@ -11,15 +11,15 @@ setup(
     long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="MIT",
-    packages=[*find_packages(include=["fairseq_groc", "fairseq_groc.*"]), "fairseq_groc.scripts"],
-    package_dir={"fairseq_groc.scripts": "scripts"},  # python -m fairseq_groc preprocess finds it there
-    package_data={"fairseq_groc": ["py.typed"], "fairseq_groc.scripts": ["preprocess.sh"]},
+    packages=find_packages(include=["fairseq_groc", "fairseq_groc.*"]),
+    package_data={"fairseq_groc": ["py.typed"]},
     python_requires=">=3.9",
     install_requires=[
         "torch>=2.6",  # fairseq's checkpoints load safely (weights only) from here on
         "numpy>=1.24",  # lexicon tables
         "nltk>=3.9",  # reads WordNet
         "sacremoses>=0.1",  # tokenises raw text in preprocessing
+        "tqdm>=4.60",  # shows progress
         "filelock>=3.12",  # two commands that write to one folder
         "PyYAML>=6",  # prints presets for fairseq-hydra-train
     ],

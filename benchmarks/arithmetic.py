@@ -9,10 +9,10 @@ the matrix products in float32, each counted once. Backward takes two products o
 import argparse
 from pathlib import Path
 
-from fairseq.data import Dictionary
 from scaling import SHAPES, shapes_of_products
 from vocabularies import vocabulary_of
 
+from fairseq_groc.data.fingerprint import load_dictionary
 from fairseq_groc.lexicon.tables import load_tables
 from fairseq_groc.modules.vocabulary import Vocabulary
 
@@ -21,7 +21,7 @@ LSTM = ["LSTM 1, input", "LSTM 1, recurrent", "LSTM 2, input", "LSTM 2, recurren
 
 
 def from_folder(folder: Path) -> Vocabulary:
-    tables = load_tables(folder, Dictionary.load(str(folder / "dict.txt")).symbols)
+    tables = load_tables(folder, load_dictionary(folder / "dict.txt").symbols)
     relations = tables.relations, tables.relation_offsets
     return Vocabulary(tables.forms(), relations, (tables.definitions, tables.definition_offsets), range(1, 7))
 

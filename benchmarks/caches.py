@@ -94,7 +94,7 @@ def random_recall(store: Entries, dim: int, entries: int, neighbors: int, querie
 
     while store.count < entries:
         number = min(100_000, entries - store.count)
-        store.append(draw(number).half().numpy(), torch.zeros(number).numpy())
+        store.append(draw(number).numpy(), torch.zeros(number).numpy())
     return recall(store, draw(queries), entries, neighbors)
 
 
@@ -104,7 +104,7 @@ def stored_recall(folder: Path, neighbors: int, queries: int) -> dict:
     store = EntryStore(folder, header["dim"], header["fingerprint"], reading=True)
     begin = store.count * 9 // 10
     places = np.linspace(begin, store.count - 1, queries).astype(int)
-    return recall(store, torch.from_numpy(store.entries()[0][places].astype(np.float32)), begin, neighbors)
+    return recall(store, torch.from_numpy(store.entries()[0][places]), begin, neighbors)
 
 
 def recall(store: Entries, asked: torch.Tensor, entries: int, neighbors: int) -> dict:

@@ -2,6 +2,9 @@
 
 import argparse
 import logging
+import os
+import re
+import signal
 import sys
 from pathlib import Path
 
@@ -16,7 +19,6 @@ from fairseq_groc.cli import (
     export,
     frequency_bins,
     nearest,
-    prepare,
     preprocess,
     presets,
     remember,
@@ -31,7 +33,6 @@ from fairseq_groc.errors import GrocError, OptionError
 COMMANDS = {
     "user-dir": user_dir,
     "preprocess": preprocess,
-    "prepare": prepare,
     "tables": tables,
     "explain": explain,
     "score": score,
@@ -47,18 +48,49 @@ COMMANDS = {
     "nearest": nearest,
     "training-speed": training_speed,
 }
-USER = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+PROGRAM = "python -m fairseq_groc"
+
+
+class Parser(argparse.ArgumentParser):
+    """One whose errors are ours: a line that says where the options are listed."""
+
+    def error(self, message: str):
+        message = re.sub(r"^argument (\S+): (.+: expected)", r"\1 \2", message)  # a number, as other errors have it
+        raise OptionError(f"{message}. Options: {self.prog} --help")
+
+
+USER = Parser(prog=PROGRAM, add_help=False, allow_abbrev=False)
 USER.add_argument("--user-dir", help="folder of a Python package to import first: heads, lexicons and caches of your own")
 
 
 def main(arguments=None) -> int:
-    """Run a command; an error of ours is one line and exit code 1."""
+    """Run a command; an error of ours, or a file that cannot be read or written, is one line and exit code 1."""
     try:
         _import_user_module(USER.parse_known_args(arguments)[0])
-        return _run(_parser().parse_args(arguments))
+        code = _run(_parser().parse_args(arguments))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # whoever reads the output has enough
+        code = 128 + signal.SIGPIPE
     except GrocError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        code = _refused(str(error))
+    except OSError as error:
+        code = _refused(f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror or str(error))
+    _end_output()
+    return code
+
+
+def _refused(reason: str) -> int:
+    print(f"error: {reason}", file=sys.stderr)
+    return 1
+
+
+def _end_output() -> None:
+    """Write what was printed; where nobody takes it, let go of it, or Python would try again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _import_user_module(args) -> None:
@@ -69,11 +101,10 @@ def _import_user_module(args) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m fairseq_groc", description=__doc__)
+    parser = Parser(prog=PROGRAM, description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for name, module in COMMANDS.items():
-        options = getattr(module, "PARSER", {"parents": [USER]})
-        module.add_arguments(commands.add_parser(name, help=str(module.__doc__).splitlines()[0], **options))
+        module.add_arguments(commands.add_parser(name, help=str(module.__doc__).splitlines()[0], parents=[USER]))
     return parser
 
 

@@ -1,5 +1,7 @@
 """Errors of the package: each message says what was received, what was expected and what to do next."""
 
+LONGEST = 60  # characters of a word that a message shows
+
 
 class GrocError(Exception):
     """Base of every error that the package raises on purpose."""
@@ -23,3 +25,8 @@ class OptionError(GrocError):
 
 class CacheError(GrocError):
     """Remembered text is missing, damaged, or another model's or text's."""
+
+
+def shown(text: str) -> str:
+    """Return what a message shows of a word or another text that was received: quoted, and not all of a long one."""
+    return repr(text) if len(text) <= LONGEST else f"{text[:LONGEST]!r}... ({len(text):,} characters)"

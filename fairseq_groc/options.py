@@ -102,16 +102,53 @@ def head_settings(cfg) -> Dict[str, Any]:
     for name, known in choices.items():
         if settings[name] not in known:
             raise OptionError(f"{flag(name)} {settings[name]}: expected one of {', '.join(known)}")
-    for name, least in (("output_depth", 0), ("output_joint_dim", 0), ("correction_dim", 1), ("num_softmaxes", 1)):
-        if settings[name] < least:
-            raise OptionError(f"{flag(name)} {settings[name]}: expected {least} or more")
-    if not 0 < cfg.init_range < math.inf:
-        raise OptionError(f"--init-range {cfg.init_range:g}: expected a number above 0")
-    if not any(n > 0 for n in settings["char_filters"]):
-        raise OptionError(f"--char-filters {settings['char_filters']}: expected a list of counts like [32,32,64]")
+    for name in ("char_embed_dim", "output_factor", "correction_dim", "num_softmaxes"):
+        expect(name, settings[name], low=1)
+    for name in ("highway_layers", "output_depth", "output_joint_dim"):
+        expect(name, settings[name], low=0)
+    expect("output_dropout", settings["output_dropout"], low=0, high=1)
+    expect("init_range", cfg.init_range, above=0)
+    filters = settings["char_filters"]
+    if min(filters, default=-1) < 0 or not any(filters):
+        raise OptionError(f"--char-filters {filters}: expected a list of counts like [32,32,64]")
     return settings
+
+
+def read_numbers(args) -> None:
+    """Read the numbers of a command line, which fairseq leaves as text where a model inherits an option of the task.
+
+    Raises:
+        OptionError: with what is none.
+    """
+    for option in fields(HeadConfig):
+        value = getattr(args, option.name, None)
+        if option.type in (int, float) and isinstance(value, str) and not value.startswith("${"):
+            try:
+                setattr(args, option.name, option.type(value))
+            except ValueError:
+                whole = "whole " if option.type is int else ""
+                raise OptionError(f"{flag(option.name)} {value}: expected a {whole}number") from None
 
 
 def flag(name: str) -> str:
     """Return an option as it is typed."""
     return f"--{name.replace('_', '-')}"
+
+
+def expect(name: str, value: float, low: float = -math.inf, high: float = math.inf, above: float = -math.inf) -> None:
+    """Refuse a number that is not from *low* to below *high* or, where *above* is given, not above it and at most *high*.
+
+    Raises:
+        OptionError: with the option, its value and what was expected; infinite values and NaN are never in a range.
+    """
+    exclusive = above > -math.inf
+    inside = above < value <= high if exclusive else low <= value < high
+    if inside and math.isfinite(value):
+        return
+    if exclusive:
+        wanted = f"a number above {above}" + (f", at most {high}" if high < math.inf else "")
+    elif high < math.inf:
+        wanted = f"a number from {low} to below {high}"
+    else:
+        wanted = f"{low} or more" if low > -math.inf else "a number"
+    raise OptionError(f"{flag(name)} {value:g}: expected {wanted}")

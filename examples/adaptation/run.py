@@ -158,8 +158,9 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
                 scored = score(work / "scores" / slug(row), data, checkpoint, model, cache, scale.caches, discounts)
                 rows.setdefault(row, {})[domain] = scored
     for domain in others:
+        data = work / "data" / slug(domain)  # all rows are scored here, so that known words and new ones are the same
         tuned = work / "data" / f"{slug(domain)}-finetune"
-        union = ["--vocabulary", work / "data" / slug(domain) / "dict.txt", "--train", texts[domain]["train"]]
+        union = ["--vocabulary", data / "dict.txt", "--known", base, "--train", texts[domain]["train"]]
         binarise(tuned, texts[domain], union, texts[first]["valid"])
         logs = []
         for way, (model, more) in FINETUNED.items():
@@ -168,7 +169,7 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
             again = train(args, tuned, work / f"{slug(domain)}-{slug(way)}", options, model, args.finetune_updates)
             logs.append(again.parent / "train.log")
             row = f"{way}, finetuned"
-            scored = score(work / "scores" / slug(row), tuned, again, model, "none", scale.caches, [1])
+            scored = score(work / "scores" / slug(row), data, again, model, "none", scale.caches, [1])
             rows.setdefault(row, {})[domain] = scored
         picture = work / f"finetuning-{slug(domain)}.png"
         if not picture.with_suffix(".json").exists():  # written after the picture
@@ -272,8 +273,8 @@ def score(work: Path, data: Path, checkpoint: Path, model: str, cache: str, size
     if not report.exists():
         work.mkdir(parents=True, exist_ok=True)
         common = ["--path", checkpoint, "--data", data, "--tokens-per-sample", 100]
-        fixed = ["--cache", cache, "--no-store", "--out", grid]
-        fixed += ["--uniform", *UNIFORM] if model == "tied" else ["--discounts", *discounts]
+        fixed = ["--cache", cache, "--no-extend", "--no-store", "--out", grid]
+        fixed += ["--uniform", *UNIFORM] if model == "tied" else ["--uniform", 0, "--discounts", *discounts]
         in_process("tune", *common, *fixed, *sizes.split())
         flags = [part for key, value in settings_of(grid).items() for part in (f"--{key.replace('_', '-')}", value)]
         in_process("evaluate", *common, *flags, "--out", report)
@@ -284,9 +285,8 @@ def score(work: Path, data: Path, checkpoint: Path, model: str, cache: str, size
 
 
 def settings_of(grid: Path) -> Dict[str, float]:
-    """Return the settings with the lowest perplexity of those that were tried, and the size of the cache to score with."""
-    tried = json.loads(grid.read_text())["grid"]
-    best = min(tried, key=lambda row: float(row["perplexity"]))
+    """Return the best settings of those that were tried, and the size of the cache to score with."""
+    best = json.loads(grid.read_text())["best"]
     size = {"cache_size": SCORED_SIZE} if "cache_size" in best else {}
     return {**{key: value for key, value in best.items() if key != "perplexity"}, **size}
 

@@ -1,10 +1,9 @@
 """The texts of the experiments in run.py: training, validation and test text of every domain, from folders and raw files."""
 
-import sys
 from pathlib import Path
 from typing import Dict, List
 
-from fairseq_groc.cli.programs import run
+from fairseq_groc.data.text import cleaner
 
 LAST_YEAR = 1985  # of the training text along time
 
@@ -61,10 +60,7 @@ def tokenized(source, target: Path) -> List[str]:
     if not target.exists():
         files = source if isinstance(source, list) else sorted(source.iterdir()) if source.is_dir() else [source]
         raw = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
-        write(target.with_suffix(".raw"), [line for line in raw.splitlines() if line.strip()])
-        command, part = [sys.executable, "-m", "fairseq_groc", "prepare", "text"], target.with_suffix(".part")
-        run(*command, f"{part}={target.with_suffix('.raw')}", "--tokenize", "en", "--lower")
-        part.replace(target)
+        write(target, list(map(cleaner("en", lower=True), filter(str.strip, raw.splitlines()))))
     return target.read_text().splitlines()
 
 

@@ -68,7 +68,7 @@ class Analysis(NamedTuple):
 
 def _bins(given: Given) -> List[Any]:
     named = [f"{label.replace(' ', '-')}={other}" for label, other in given.others.items()]
-    return ["frequency-bins", "--path", given.path, "--data", given.data, "--baselines", *named]
+    return ["frequency-bins", "--tuned-adapters", "--path", given.path, "--data", given.data, "--baselines", *named]
 
 
 def _coverage(given: Given) -> List[Any]:
@@ -104,7 +104,8 @@ def _arch(preset: str, scale: Scale) -> str:
 
 def _grid(given: Given) -> List[Any]:
     weights = (0.034, 0.067, 0.1, 0.133, 0.167)  # appendix C.4: lambda from 0.833 to 0.966, theta from 0 to 1
-    grid = ["--weights", *weights, "--thetas", 0, 0.25, 0.5, 0.75, 1, "--sizes", 5000, "--no-store"]
+    grid = ["--weights", *weights, "--thetas", 0, 0.25, 0.5, 0.75, 1]
+    grid += "--sizes 5000 --uniform 0 --no-extend --no-store".split()
     return ["tune", "--path", given.path, "--data", given.data, "--cache", "local", *grid]
 
 

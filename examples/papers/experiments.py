@@ -121,6 +121,7 @@ EXPERIMENTS: Dict[str, Experiment] = {
             _OURS._replace(label="bias through tanh", options="--bias-activation tanh"),
             _OURS._replace(label="forms of the vocabulary only", tables="--forms-from {data}/dict.txt"),
             _OURS._replace(label="1 relation, 5 words of the gloss", tables="--max-relations 1 --max-definition 5"),
+            _OURS._replace(label="senses nouns first", tables="--lexicon-path wordnet_nouns_first"),
             _OURS._replace(label="synonyms by the alphabet", tables="--lexicon-path synonyms"),
             _OURS._replace(label="full updates", options="--sampled-update-fraction 1"),
         ],

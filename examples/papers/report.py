@@ -26,8 +26,11 @@ COLUMNS = [
     "",
     "M parameters",
     "setting",
+    "tried",
     "validation",
     "test",
+    "uniform weight",
+    "test, smoothed",
     "minutes, GiB, MiB on disk",
     "paper, M parameters",
     "paper, validation",
@@ -83,9 +86,9 @@ def summary(tables: List[Dict[str, Any]]) -> List[str]:
         for label, row in results["rows"].items():
             figures = rows.setdefault(names.get(row["preset"], label), {})
             figures.setdefault(paper, f"{row['paper']['test']:g}")
-            figures.setdefault(ours, spread([run["test"] for run in row["runs"]]))
+            figures.setdefault(ours, spread([smoothed(run) for run in compared(results["rows"], row)]))
     return [
-        "Test perplexities:",
+        "Test perplexities, each smoothed by the uniform weight that validation text chose, where it was chosen:",
         "",
         *table(["", *columns], [[name, *(of.get(c, "") for c in columns)] for name, of in rows.items()]),
     ]
@@ -95,7 +98,8 @@ def experiment(results: Dict[str, Any], picture: str) -> str:
     """Return the title, the command, the table and the picture of one experiment."""
     lines = [f"## {results['title']}: {TITLES[results['dataset']]}, scale {results['scale']}", ""]
     lines += [*(f"    {command}" for command in commands(results)), ""]
-    lines += table(COLUMNS, [cells(label, row) for label, row in results["rows"].items()])
+    lines += table(COLUMNS, [cells(label, row, compared(results["rows"], row)) for label, row in results["rows"].items()])
+    lines += ["", f"Seeds of every row: {seeds_of(results['rows'])}. Where several, means and standard deviations."]
     machines = list(dict.fromkeys(run["made"]["machine"] for row in results["rows"].values() for run in row["runs"]))
     if any(len(row["tried"]) > 1 for row in results["rows"].values()):
         caption = "Validation perplexity of every setting tried, the first seed's; in bold what the row has:"
@@ -110,6 +114,7 @@ def commands(results: Dict[str, Any]) -> List[str]:
     for label, row in results["rows"].items():
         made, seeds = row["runs"][0]["made"], [str(run["seed"]) for run in row["runs"]]
         options = settings(results, label) + (f" --seeds {' '.join(seeds)}" if len(seeds) > 1 else "")
+        options += f" --lexicon-path {made['lexicon_path']}" if "lexicon_path" in made else ""
         options += f" --updates {made['updates']}" if made["updates"] != SCALES[results["scale"]].updates else ""
         labels.setdefault(options + (" --in-bf16" if made["in_bf16"] else ""), []).append(shlex.quote(label))
     about = f"{results['experiment']} --dataset {results['dataset']} --scale {results['scale']} --workdir DIR"
@@ -205,8 +210,9 @@ def grid(found: Dict[str, Any]) -> List[str]:
     def besides(row: Dict[str, Any]) -> Dict[str, Any]:
         return {key: value for key, value in row.items() if key not in ("local_weight", "cache_theta", "perplexity")}
 
-    best = besides(min(found["grid"], key=lambda row: float(row["perplexity"])))
-    shown = [row for row in found["grid"] if besides(row) == best]
+    rows = [row for row in found["grid"] if row["local_weight"]]  # without the cache there is no theta
+    best = besides(min(rows, key=lambda row: float(row["perplexity"])))
+    shown = [row for row in rows if besides(row) == best]
     perplexity = {(row["local_weight"], row["cache_theta"]): float(row["perplexity"]) for row in shown}
     weights, thetas = (sorted(set(values)) for values in zip(*perplexity))
     columns = ["weight", *(f"theta {theta:g}" for theta in thetas)]
@@ -234,12 +240,34 @@ def table(columns: List[str], rows: List[List[str]]) -> List[str]:
     return ["| " + " | ".join(row) + " |" for row in (columns, ["---"] * len(columns), *rows)]
 
 
-def cells(label: str, row: Dict[str, Any]) -> List[str]:
-    """Return the table's cells of a row."""
-    runs, paper = row["runs"], row["paper"]
+def seeds_of(rows: Dict[str, Any]) -> int:
+    """Return how many seeds every row of a table has."""
+    return min(len(row["runs"]) for row in rows.values())
+
+
+def compared(rows: Dict[str, Any], row: Dict[str, Any]) -> List[Dict[str, Any]]:
+    """Return the runs of a row that are compared with the other rows': as many as each of them has."""
+    runs: List[Dict[str, Any]] = row["runs"][: seeds_of(rows)]
+    return runs
+
+
+def smoothed(run: Dict[str, Any]) -> float:
+    """Return a run's test perplexity with the uniform weight that validation text chose; alone where none was tried."""
+    return float(run["uniform"]["test"] if "uniform" in run else run["test"])
+
+
+def cells(label: str, row: Dict[str, Any], runs: List[Dict[str, Any]]) -> List[str]:
+    """Return the table's cells of a row.
+
+    Args:
+        runs: those of its runs that are compared
+    """
+    paper, smoothing = row["paper"], [run["uniform"] for run in runs if "uniform" in run]
     figures = [spread([run[key] for run in runs]) for key in ("valid", "test")]
+    figures += [", ".join(f"{found['weight']:g}" for found in smoothing), spread([found["test"] for found in smoothing])]
     published = [f"{paper[key]:g}" if paper[key] else "" for key in ("parameters_millions", "valid", "test")]
-    return [label, f"{runs[0]['parameters'] / 1e6:.2f}", setting(row["setting"]), *figures, cost(runs), *published]
+    about = [label, f"{runs[0]['parameters'] / 1e6:.2f}", setting(row["setting"]), str(len(row["tried"]))]
+    return [*about, *figures, cost(row["runs"]), *published]
 
 
 def cost(runs: List[Dict[str, Any]]) -> str:
@@ -254,10 +282,9 @@ def setting(values: Dict[str, Any]) -> str:
 
 
 def spread(values: List[float]) -> str:
-    """Return the mean, and the standard deviation over seeds if there are several."""
-    if len(values) == 1:
-        return f"{values[0]:.1f}"
-    return f"{statistics.mean(values):.1f} ± {statistics.stdev(values):.1f} ({len(values)} seeds)"
+    """Return the mean, and the standard deviation over seeds if there are several; nothing of none."""
+    deviation = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.1f}{deviation}" if values else ""
 
 
 if __name__ == "__main__":

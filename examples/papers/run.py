@@ -15,14 +15,14 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from experiments import EXPERIMENTS, SCALES, Row, Scale, options_of, preset_of
-from fairseq.data import Dictionary
 from fairseq.data.data_utils import load_indexed_dataset
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, held, in_process, run
 from fairseq_groc.cli.results import label_log_axis, machine, pyplot, write_json
+from fairseq_groc.data.fingerprint import load_dictionary
 from fairseq_groc.data.training_log import read_curves, read_parameters
 from fairseq_groc.modules.heads import HEADS
 from fairseq_groc.options import flag
@@ -30,6 +30,7 @@ from fairseq_groc.presets import PRESETS
 
 VALIDATIONS = 10  # of a run
 IN_BF16 = "--encode-in-bf16"
+UNIFORM = (0.0, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)  # weights of the uniform distribution that are tried on validation text
 MADE, COST, LOG = "made.json", "cost.json", "train.log"  # of a run: how and on what; what training and validation took
 SETTABLE = {key for scale in SCALES.values() for setting in scale.grid for key in setting}
 DOWNLOADED = "downloaded"  # in place of the folder of the text
@@ -50,6 +51,7 @@ def main() -> None:
     which.add_argument(
         "--setting", type=setting_of, nargs="+", help="try these in place of the grid: lr=0.003,output_dropout=0.2"
     )
+    parser.add_argument("--lexicon-path", help="for rows that read a lexicon and name none (default: this machine's WordNet)")
     parser.add_argument("--in-bf16", action="store_true", help="the word encoder's products in bfloat16, on CPUs that have it")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="each a run with the settings that the first one chose")
     args = parser.parse_args()
@@ -145,7 +147,7 @@ def preprocess(args, data: Path, tables: str, share: float) -> None:
 
 def text_of(data: Path, split: str, folder: str, share: float) -> Path:
     """Write the text of a split in *folder*, of that of training a share of the lines from the beginning; return the file."""
-    dictionary, lines = Dictionary.load(str(data / "dict.txt")), load_indexed_dataset(str(data / split))
+    dictionary, lines = load_dictionary(data / "dict.txt"), load_indexed_dataset(str(data / split))
     count = round(share * len(lines)) if split == "train" else len(lines)
     path = Path(folder, f"{split}.txt")
     path.write_text("".join(f"{dictionary.string(lines[i])}\n" for i in range(count)), encoding="utf-8")
@@ -160,16 +162,21 @@ def figures_of(args, row: Row, scale: Scale, before: Dict[str, Any]) -> Dict[str
     """
     preset = preset_of(row, args.dataset)
     model = [*model_options(args, preset, scale), *row.options.split()]
-    if others := {found["made"]["in_bf16"] for found in before["runs"]} - {IN_BF16 in model}:
-        how, what = ("with", "give it") if others.pop() else ("without", "leave it out")
-        sys.exit(f"{row.label} was trained {how} --in-bf16: {what}, or give another --workdir")
-    data = prepare(args, row.tables, scale.share)
+    lexicon = args.lexicon_path if reads_lexicon(preset, row) else None
+    for name, value in (("in_bf16", IN_BF16 in model), ("lexicon_path", lexicon)):
+        if others := {found["made"].get(name) for found in before["runs"]} - {value}:
+            given = others.pop()
+            how, what = ("with", "give it") if given else ("without", "leave it out")
+            option = f"{flag(name)} {given}" if isinstance(given, str) else flag(name)
+            sys.exit(f"{row.label} was trained {how} {option}: {what}, or give another --workdir")
+    tables = row.tables if lexicon is None else f"{row.tables} --lexicon-path {lexicon}".strip()
+    data = prepare(args, tables, scale.share)
     published = PRESETS[preset] if row.published else PRESETS[preset]._replace(parameters=None, valid=None, test=row.test)
     paper = {"parameters_millions": published.parameters, "valid": published.valid, "test": published.test}
-    name = preset + suffix(row.tables) + suffix(row.options)
+    name = preset + suffix(tables) + suffix(row.options)
 
     def train(setting: Dict[str, Any], seed: int) -> Dict[str, Any]:
-        return trained(args, data, name, model, scale, setting, seed)
+        return trained(args, data, name, model, scale, setting, seed, lexicon)
 
     grid = with_new([found["setting"] for found in before["tried"]], row.settings(scale.grid)[: args.settings])
     first, *others = with_new([found["seed"] for found in before["runs"]], args.seeds)
@@ -178,14 +185,35 @@ def figures_of(args, row: Row, scale: Scale, before: Dict[str, Any]) -> Dict[str
     runs = []
     for seed in (first, *others):
         found = train(setting, seed)
-        checkpoint = args.workdir / found["checkpoint"]
-        report = checkpoint.parent / "test.json"
-        with held(report):
-            if not report.exists():
-                in_process("evaluate", "--path", checkpoint, "--data", data, "--no-tuned-adapters", "--out", report)
-        scored = json.loads(report.read_text())
-        runs.append({**found, "test": scored["all"]["perplexity"], "tokens": scored["tokens_scored"]})
+        runs.append({**found, **scored(args.workdir / found["checkpoint"], data)})
     return {"preset": preset, "setting": setting, "paper": paper, "runs": runs, "tried": tried}
+
+
+def reads_lexicon(preset: str, row: Row) -> bool:
+    """Say whether a row's model is trained with the lexicon that --lexicon-path says."""
+    composed = HEADS[PRESETS[preset].options["output_head"]].embedding == "compositional"
+    return composed and PRESETS[preset].options.get("lexicon_parts") != "none" and "--lexicon-path" not in row.tables
+
+
+def scored(checkpoint: Path, data: Path) -> Dict[str, Any]:
+    """Return a model's test perplexity: smoothed by the uniform weight that validation text chooses, and alone."""
+
+    def made(name: str, command: str, *options: Any) -> Dict[str, Any]:
+        out = checkpoint.parent / name
+        with held(out):
+            if not out.exists():
+                in_process(command, "--path", checkpoint, "--data", data, *options, "--out", out)
+        report: Dict[str, Any] = json.loads(out.read_text())
+        return report
+
+    tuned = made("uniform.json", "tune", "--cache", "none", "--uniform", *UNIFORM, "--discounts", 1)
+    weight, valid = (tuned["best"][key] for key in ("uniform_weight", "perplexity"))
+    alone, smoothed = made("test.json", "evaluate", "--no-tuned-adapters"), made("test-uniform.json", "evaluate")
+    return {
+        "test": alone["all"]["perplexity"],
+        "tokens": alone["tokens_scored"],
+        "uniform": {"weight": weight, "valid": valid, "test": smoothed["all"]["perplexity"], "tried": len(tuned["grid"])},
+    }
 
 
 def with_new(old: List, more: List) -> List:
@@ -198,7 +226,9 @@ def suffix(options: str) -> str:
     return "".join(f"-{part.strip('-')}" for part in options.split() if "/" not in part)
 
 
-def trained(args, data: Path, name: str, model: List, scale: Scale, setting: Dict[str, Any], seed: int) -> Dict[str, Any]:
+def trained(
+    args, data: Path, name: str, model: List, scale: Scale, setting: Dict[str, Any], seed: int, lexicon: Optional[str]
+) -> Dict[str, Any]:
     """Train one model; return its setting, and what its log says."""
     parts = [name, *(f"{key}{value:g}" for key, value in setting.items()), f"seed{seed}"]
     parts += ["bf16"] if IN_BF16 in model else []
@@ -206,6 +236,7 @@ def trained(args, data: Path, name: str, model: List, scale: Scale, setting: Dic
     save = args.workdir / args.scale / "-".join([*parts, str(updates)] if updates else parts)
     options = training_options(model, scale, setting, seed)
     made = {"machine": machine(), "updates": updates, "in_bf16": IN_BF16 in model, "options": shlex.join(options)}
+    made |= {"lexicon_path": lexicon} if lexicon else {}
     with held(save):
         made = train_in(save, data, options, made)
     checkpoint = str((save / "checkpoint_best.pt").relative_to(args.workdir))
@@ -270,7 +301,8 @@ def figures(log: Path) -> Dict[str, Any]:
 def line(label: str, row: Dict[str, Any]) -> str:
     first, paper = row["runs"][0], row["paper"]["test"]
     valid, test = (", ".join(f"{found[key]:.1f}" for found in row["runs"]) for key in ("valid", "test"))
-    figures_of_row = f"{first['parameters'] / 1e6:.2f}M parameters, validation {valid}, test {test}"
+    smoothed = ", ".join(f"{found['uniform']['test']:.1f}" for found in row["runs"] if "uniform" in found)
+    figures_of_row = f"{first['parameters'] / 1e6:.2f}M parameters, validation {valid}, test {test}, smoothed {smoothed}"
     return f"{label}: {figures_of_row}" + (f" (paper, at its size: {paper})" if paper else "")
 
 

@@ -20,7 +20,6 @@ from corpus import write_corpus
 from report import draw, table
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, started
-from fairseq_groc.lexicon.tables import FOLDER
 from fairseq_groc.presets import PRESETS
 
 TRAINING = (
@@ -78,7 +77,7 @@ def prepare(work: Path) -> Dict[str, int]:
 
 
 def preprocess(dest: Path, *options) -> None:
-    if (dest / FOLDER / "header.json").exists():
+    if (dest / "binarised.json").exists():  # it is written last
         return print(f"    {dest.name}: done before")
     run([ROOT / "scripts" / "preprocess.sh", "--dest", dest, *options], dest.with_suffix(".log"), show="^dictionary")
 

@@ -9,14 +9,14 @@ from typing import Any, Dict, List, Tuple
 import torch
 
 from fairseq_groc.cli.evaluate import open_split
+from fairseq_groc.cli.numbers import natural, share
 from fairseq_groc.cli.open_vocabulary import data_lexicon
-from fairseq_groc.cli.results import check_out, pyplot, write_json
-from fairseq_groc.cli.tables import make_tables
+from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
+from fairseq_groc.cli.tables import add_lexicon_path, make_tables
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.scoring import Place, score
 from fairseq_groc.lexicon import ThinnedLexicon
 from fairseq_groc.lexicon.tables import FOLDER
-from fairseq_groc.models.changing_vocabulary import lexicon_limits
 from fairseq_groc.modules.probabilities import perplexity
 
 
@@ -24,23 +24,24 @@ def add_arguments(parser) -> None:
     parser.add_argument("--path", required=True, help="checkpoint")
     parser.add_argument("--data", required=True, help="data folder with the text and the vocabulary; it is left as it is")
     parser.add_argument("--split", default="test", help="which text of it")
-    parser.add_argument("--shares", type=float, nargs="+", default=(0, 0.2, 0.4, 0.6, 0.8, 1), help="of the entries to keep")
-    parser.add_argument("--seed", type=int, default=1, help="of the draw of words that keep theirs")
-    parser.add_argument("--tokens-per-sample", type=int, default=0, help="block length; 0: the checkpoint's")
+    parser.add_argument("--shares", type=share, nargs="+", default=(0, 0.2, 0.4, 0.6, 0.8, 1), help="of the entries to keep")
+    parser.add_argument("--seed", type=natural, default=1, help="of the draw of words that keep theirs")
+    parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
     parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
-    parser.add_argument("--lexicon-path", help="what is thinned (default: the one that the data's tables come from)")
+    add_lexicon_path(parser, "what is thinned: that of the data's tables")
+    parser.set_defaults(any_lexicon=True)  # a share of a lexicon is another one
 
 
 def run(args) -> None:
     check_out(args.out)
     if args.out:
         pyplot()
-    tables = open_split(args, any_lexicon=True)[0].models[0].decoder.lexicon
-    lexicon, limits = data_lexicon(tables, args.lexicon_path), lexicon_limits(tables)
+    origin = open_split(args)[0].models[0].decoder.origin
+    lexicon = data_lexicon(origin, args.lexicon_path)
     if lexicon is None:
         raise OptionError(f"{args.path}: its words are not made of a lexicon's entries")
     whole = ThinnedLexicon(lexicon, 1, args.seed)
-    rows = [measured(args, whole.with_share(share), limits) for share in sorted(args.shares)]
+    rows = [measured(args, whole.with_share(kept), origin.limits) for kept in sorted(args.shares)]
     print(f"{'kept':>6}{'with relations':>16}{'with a definition':>19}{'perplexity':>12}")
     for row in rows:
         print(f"{row['share']:>6.0%}{row['relations']:>16.1%}{row['definitions']:>19.1%}{row['perplexity']:>12,.2f}")
@@ -60,7 +61,7 @@ def measured(args, lexicon: ThinnedLexicon, limits: Tuple[int, int]) -> Dict[str
             if path.name != FOLDER:
                 os.symlink(path, Path(folder, path.name))
         tables = make_tables(Path(folder), lexicon, *limits)
-        hub, dataset = open_split(Namespace(**{**vars(args), "data": folder}), any_lexicon=True)
+        hub, dataset = open_split(Namespace(**{**vars(args), "data": folder}))
         found = score(hub.models[0], dataset, Place(1, hub.task.block_length()))
     lprobs, words = torch.cat(found.adapted), int((~hub.models[0].decoder.words.impossible).sum())
     covered = {part: number / words for part, number in tables.coverage().items()}
@@ -73,6 +74,4 @@ def draw(rows: List[Dict[str, Any]], path: Path) -> None:
     figure, axes = plot.subplots(figsize=(5.5, 3.8))
     axes.plot([100 * row["definitions"] for row in rows], [row["perplexity"] for row in rows], marker="o")
     axes.set(xlabel="words with a definition, %", ylabel="perplexity")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plot.close(figure)
+    save_figure(figure, path)

@@ -4,9 +4,10 @@ import math
 from pathlib import Path
 from typing import Any, Dict, List
 
-from fairseq_groc.cli.results import label_log_axis, pyplot, write_json
+from fairseq_groc.cli.results import label_log_axis, pyplot, save_figure, write_json
 from fairseq_groc.data.training_log import TRAINING, Curve, read_curves
 from fairseq_groc.errors import OptionError
+from fairseq_groc.files import check_place
 
 FORMATS = (".png", ".pdf", ".svg")
 LABELS = {"ppl": "perplexity", "loss": "loss (base 2)"}
@@ -30,16 +31,16 @@ def run(args) -> None:
         for run_name, log in zip(run_names(logs), logs)
         for subset, points in sorted(read_curves(log, args.metric).items(), key=lambda item: item[0] == TRAINING)
     ]
-    draw(rows, args.metric, args.title, out)
-    write_json(out.with_suffix(".json"), {"metric": args.metric, "curves": rows})
     print(table(rows, args.metric))
+    write_json(out.with_suffix(".json"), {"metric": args.metric, "curves": rows})
+    draw(rows, args.metric, args.title, out)
 
 
 def _check_out(out: Path, logs: List[Path]) -> None:
     if out.suffix.lower() not in FORMATS:
         raise OptionError(f"--out {out}: expected a name that ends in {', '.join(FORMATS)}")
-    if not out.parent.is_dir():
-        raise OptionError(f"--out {out}: there is no folder {out.parent}")
+    for name in (out, out.with_suffix(".json")):
+        check_place("--out", name)
     for log in logs:
         if log.resolve() in (out.resolve(), out.with_suffix(".json").resolve()):
             raise OptionError(f"--out {out} would overwrite the log {log}: give another name")
@@ -103,6 +104,4 @@ def draw(rows: List[Row], metric: str, title: str, path: Path) -> None:
             panel.tick_params(axis="y", which="both", labelsize=8)
     panels[0][0].set_ylabel(LABELS[metric])
     figure.suptitle(title)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plot.close(figure)
+    save_figure(figure, path)

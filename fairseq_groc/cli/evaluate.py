@@ -8,11 +8,14 @@ from typing import Any, Dict, Optional
 import torch
 from fairseq.utils import import_user_module
 
+from fairseq_groc.cli.numbers import natural, positive
 from fairseq_groc.cli.results import check_out, write_json
-from fairseq_groc.cli.score import adapter_options, add_adapter_arguments, load
+from fairseq_groc.cli.score import adapter_options, add_adapter_arguments, add_any_lexicon, load
 from fairseq_groc.data.fingerprint import digest, trained_words
+from fairseq_groc.data.text import read_lines
 from fairseq_groc.errors import DataError, OptionError
-from fairseq_groc.evaluation.report import add, lengths, perplexities, tally, text_table
+from fairseq_groc.evaluation.characters import MARKS, Size, check_symbol, pieces_of, raw_lines, size_of
+from fairseq_groc.evaluation.report import add, perplexities, tally, text_table
 from fairseq_groc.evaluation.scoring import Place, score
 
 logger = logging.getLogger(__name__)
@@ -23,18 +26,28 @@ def add_arguments(parser) -> None:
     parser.add_argument("--path", required=True, help="checkpoint")
     parser.add_argument("--data", required=True, help="data folder with the text and the vocabulary to score with")
     parser.add_argument("--split", default="test", help="which text of it")
-    parser.add_argument("--streams", type=int, default=1, help="contiguous streams, as fairseq's --batch-size")
-    parser.add_argument("--tokens-per-sample", type=int, default=0, help="block length; 0: the checkpoint's")
-    parser.add_argument("--workers", type=int, default=1, help="processes that share the streams")
+    parser.add_argument("--streams", type=positive, default=1, help="contiguous streams, as fairseq's --batch-size")
+    parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
+    parser.add_argument("--workers", type=positive, default=1, help="processes that share the streams")
     add_break_mode(parser)
     parser.add_argument("--out", type=Path, help="JSON file to write")
     parser.add_argument(
         "--verify-normalization",
-        type=int,
+        type=natural,
         default=0,
         metavar="N",
         help="of N blocks, compute one's full distributions and report the largest |1 - sum|",
     )
+    text = parser.add_mutually_exclusive_group()
+    text.add_argument(
+        "--remove-bpe",
+        choices=(*MARKS, "none"),
+        nargs="?",
+        const="@@ ",
+        help="count the characters of the text that these pieces of words make up (fairseq's option); none: of what is there",
+    )
+    text.add_argument("--raw", type=Path, metavar="FILE", help="count the characters of this file: the lines as they were")
+    add_any_lexicon(parser)
     add_adapter_arguments(parser)
 
 
@@ -44,8 +57,8 @@ def add_break_mode(parser) -> None:
 
 def run(args) -> None:
     check_out(args.out)
-    if args.streams < 1 or args.workers < 1 or args.streams % args.workers:
-        raise OptionError(f"--streams {args.streams} must be a multiple of --workers {args.workers}, and both positive")
+    if args.streams % args.workers:
+        raise OptionError(f"--streams {args.streams} must be a multiple of --workers {args.workers}")
     if args.workers == 1:
         shares = [share(args, 0)]
     else:
@@ -53,6 +66,8 @@ def run(args) -> None:
             shares = pool.starmap(share, [(args, worker) for worker in range(args.workers)])
     report = make_report(args, shares)
     print(text_table(report))
+    if report["characters"] is None:
+        print(f"bits per character: {shares[0]['pieces'].refusal()}")
     if args.verify_normalization:
         error = report["largest_sum_error"]
         print(f"largest |1 - sum| of {report['verified_positions']:,} positions: {error:.1e}")
@@ -68,18 +83,16 @@ def share(args, worker: int) -> Dict[str, Any]:
     torch.set_num_threads(max(1, torch.get_num_threads() // args.workers))
     hub, dataset = open_split(args)
     task, decoder = hub.task, hub.models[0].decoder
-    block = task.block_length()
+    block, known = task.block_length(), known_words(Path(args.data), task.dictionary)
+    pieces = None if args.raw or args.remove_bpe else pieces_of(task.dictionary.symbols)
+    size = None if pieces or worker else text_size(args, dataset)
     scores = score(hub.models[0], dataset, Place(args.streams, block, worker, args.workers), args.verify_normalization)
     targets, adapted, own = (torch.cat(part) for part in (scores.targets, scores.adapted, scores.own))
-    sizes = lengths(task.dictionary.symbols)[targets].sum(0).tolist()
-    known = known_words(Path(args.data), task.dictionary)
     return {
-        "sums": tally(targets, adapted, own, known),
-        "characters": sizes[0],
-        "bytes": sizes[1],
-        "unk": int((targets == task.dictionary.unk()).sum()),
+        "sums": tally(targets, adapted, own, known, task.dictionary.unk()),
+        "size": size,
+        "pieces": pieces,
         "text": dataset.num_tokens_total,
-        "empty_lines": int((dataset.sizes == 1).sum()),
         "error": scores.error,
         "verified": scores.verified,
         "vocabulary": int((~decoder.words.impossible).sum()),
@@ -99,7 +112,7 @@ def open_split(args, **options):
     Raises:
         DataError: no such split.
     """
-    hub = load(args.path, args.data, **adapter_options(args), **options)
+    hub = load(args.path, args.data, **adapter_options(args), any_lexicon=args.any_lexicon, **options)
     cfg = hub.task.cfg  # the checkpoint's, where the commands of fairseq have their own
     cfg.sample_break_mode = getattr(args, "sample_break_mode", "none")
     if args.tokens_per_sample:
@@ -111,6 +124,22 @@ def open_split(args, **options):
     dataset = hub.task.dataset(args.split)
     hub.task.prepare_scoring(dataset)
     return hub, dataset
+
+
+def text_size(args, dataset) -> Size:
+    """Return the characters and bytes of the raw text, as the options say where it is.
+
+    Raises:
+        OptionError: the file has other lines, or the vocabulary no such pieces.
+    """
+    symbols, symbol = dataset.dictionary.symbols, args.remove_bpe or "none"
+    if not args.raw:
+        check_symbol(symbol, symbols)
+        return size_of(raw_lines(dataset.lines, symbols, symbol))
+    lines = list(read_lines(args.raw))
+    if len(lines) != len(dataset):
+        raise OptionError(f"--raw {args.raw}: {len(lines):,} lines, and the text of '{args.split}' has {len(dataset):,}")
+    return size_of(lines)
 
 
 def known_words(data: Path, dictionary) -> torch.Tensor:
@@ -143,16 +172,16 @@ def make_report(args, shares) -> Dict[str, Any]:
     sums = add([s["sums"] for s in shares])
     if sums["all"]["tokens"] != first["text"]:
         raise DataError(f"{sums['all']['tokens']:,} tokens were scored of a text of {first['text']:,}: this is a bug, report it")
-    if any(s["unk"] for s in shares):
+    if sums["unk"]["tokens"]:
         logger.warning(
-            f"{sum(s['unk'] for s in shares):,} tokens are <unk>: bits per character are comparable only over vocabularies "
+            f"{sums['unk']['tokens']:,} tokens are <unk>: bits per character are comparable only over vocabularies "
             "that have all words"
         )
     report = {
         "tokens_in_text": first["text"],
         "tokens_scored": sums["all"]["tokens"],
-        **perplexities(sums, *(sum(s[unit] for s in shares) + first["empty_lines"] for unit in ("characters", "bytes"))),
-        "unknown_tokens": sum(s["unk"] for s in shares),
+        **perplexities(sums, first["size"]),
+        "unknown_tokens": sums["unk"]["tokens"],
         "vocabulary": first["vocabulary"],
         "vocabulary_of_training": first["known_vocabulary"],
         "settings": {
@@ -161,6 +190,8 @@ def make_report(args, shares) -> Dict[str, Any]:
             "block": first["block"],
             "adapters": first["adapters"],
             "cache_text": first["cache_text"],
+            "remove_bpe": args.remove_bpe,
+            "raw": str(args.raw) if args.raw else None,
         },
         "checkpoint": {"path": args.path, "sha256": digest(Path(args.path))},
         "data": {"path": args.data, "sha256": digest(Path(args.data, f"{args.split}.bin"), Path(args.data, "dict.txt"))},

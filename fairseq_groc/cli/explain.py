@@ -5,20 +5,20 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from fairseq_groc.cli.results import check_out, pyplot, write_json
-from fairseq_groc.cli.tables import add_lexicon_arguments, open_chosen
+from fairseq_groc.cli.tables import add_lexicon_options, lexicon_of
 
 
 def add_arguments(parser) -> None:
     parser.add_argument("word", nargs="+")
     parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
-    add_lexicon_arguments(parser)
+    add_lexicon_options(parser)
 
 
 def run(args) -> None:
     check_out(args.out)
     if args.out:
         pyplot()
-    lexicon = open_chosen(args)
+    lexicon = lexicon_of(args)
     words = [parts_of(word, lexicon.lookup(word, args.max_relations, args.max_definition)) for word in args.word]
     for word in words:
         print(explain(word, lexicon.name))
@@ -29,10 +29,21 @@ def run(args) -> None:
 
 def parts_of(word: str, entry) -> Dict[str, Any]:
     """Return what the word encoder reads of a word, and where it came from."""
-    characters = ["^", *(chr(b) if 32 < b < 127 else f"<{b:02x}>" for b in word.encode("utf-8")), "$"]
+    characters = ["^", *(letter if letter != " " else "<U+0020>" for letter in map(escaped, word)), "$"]
     relations = [{"word": relation.word, "source": relation.source} for relation in entry.relations]
     definition = {"words": list(entry.definition), "source": entry.definition_source}
     return {"word": word, "characters": characters, "relations": relations, "definition": definition}
+
+
+def escaped(text: str) -> str:
+    """Return a text with codes in the place of what a terminal obeys or cannot show: controls, directions, stray bytes."""
+
+    def code(letter: str) -> str:
+        number = ord(letter)
+        stray = 0xDC80 <= number <= 0xDCFF  # a byte that is not UTF-8, as Python reads it
+        return f"<{number - 0xDC00:02x}>" if stray else f"<U+{number:04X}>"
+
+    return "".join(letter if letter.isprintable() else code(letter) for letter in text)
 
 
 def explain(word: Dict[str, Any], lexicon: str) -> str:
@@ -44,7 +55,7 @@ def explain(word: Dict[str, Any], lexicon: str) -> str:
         lines.append(f"  definition   {' '.join(definition['words'])}  ({definition['source']})")
     if not relations and not definition["words"]:
         lines.append(f"  not in the lexicon ({lexicon}): its spelling alone")
-    return "\n".join(lines)
+    return "\n".join(map(escaped, lines))
 
 
 def draw(words: List[Dict[str, Any]], path: Path) -> None:
@@ -57,12 +68,12 @@ def draw(words: List[Dict[str, Any]], path: Path) -> None:
         parts = {"surface": " ".join(word["characters"]), "relational": relations, "definitional": definition}
         axis.set(xlim=(0, 1), ylim=(-0.5, 2.5))
         axis.axis("off")
-        axis.text(0.02, 1, word["word"], fontsize=14, fontweight="bold", va="center", parse_math=False)
+        axis.text(0.02, 1, escaped(word["word"]), fontsize=14, fontweight="bold", va="center", parse_math=False)
         for number, (name, text) in enumerate(parts.items()):
             place, color = 2 - number, f"C{number}" if text else "0.6"
             axis.plot([0.2, 0.3], [1, place], color=color)
             axis.text(0.31, place, name, color=color, va="center")
-            shown = textwrap.fill(textwrap.shorten(text, 150), 62) or "(none)"
+            shown = textwrap.fill(textwrap.shorten(escaped(text), 150), 62) or "(none)"
             axis.text(0.47, place, shown, color="black" if text else color, va="center", fontsize=9, parse_math=False)
     figure.tight_layout()
     figure.savefig(path, dpi=120)

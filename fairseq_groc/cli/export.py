@@ -4,20 +4,26 @@ from pathlib import Path
 
 import torch
 
-from fairseq_groc.cli.score import load
-from fairseq_groc.modules.export import write_word2vec
+from fairseq_groc.cli.score import add_any_lexicon, load
+from fairseq_groc.errors import OptionError
+from fairseq_groc.files import check_place
+from fairseq_groc.modules.export import is_word2vec, write_word2vec
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("out", help="file to write")
+    parser.add_argument("out", type=Path, help="file to write; one that is there is replaced if it holds embeddings as text")
     parser.add_argument("--path", required=True, help="checkpoint")
     parser.add_argument("--data", required=True, help="data folder with the vocabulary")
+    add_any_lexicon(parser)
 
 
 def run(args) -> None:
-    decoder = load(args.path, args.data).models[0].decoder
+    check_place("OUT", args.out)
+    if args.out.exists() and not is_word2vec(args.out):
+        raise OptionError(f"{args.out} exists and holds no word2vec text: give another name")
+    decoder = load(args.path, args.data, any_lexicon=args.any_lexicon).models[0].decoder
     with torch.no_grad():
         _, outputs, _ = decoder.words()
     rows = (~decoder.words.unpredictable()).nonzero().squeeze(1).tolist()
-    write_word2vec(Path(args.out), [decoder.dictionary[row] for row in rows], outputs[rows])
+    write_word2vec(args.out, [decoder.dictionary[row] for row in rows], outputs[rows])
     print(f"{args.out}: {len(rows):,} words, {outputs.size(1)} numbers each")

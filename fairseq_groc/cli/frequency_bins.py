@@ -5,9 +5,13 @@ from pathlib import Path
 from typing import Dict, List
 
 import torch
+from torch import Tensor
 
 from fairseq_groc.cli.evaluate import open_split
-from fairseq_groc.cli.results import check_out, pyplot, write_json
+from fairseq_groc.cli.numbers import natural
+from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
+from fairseq_groc.cli.score import add_any_lexicon
+from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary
 from fairseq_groc.data.stream_dataset import open_text
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.bins import EDGES, Bin, by_frequency, count_occurrences
@@ -18,29 +22,30 @@ from fairseq_groc.modules.probabilities import LOG_ZERO
 def add_arguments(parser) -> None:
     parser.add_argument("--path", required=True, help="checkpoint")
     parser.add_argument("--baselines", required=True, nargs="+", metavar="NAME=CHECKPOINT", help="to compare it with")
-    parser.add_argument("--data", required=True, help="data folder with the training text, the text and the vocabulary")
+    parser.add_argument("--data", required=True, help="data folder with the text and the vocabulary")
+    parser.add_argument("--train", metavar="FOLDER", help="data folder whose training text is counted (default: --data)")
     parser.add_argument("--split", default="test", help="which text of it")
-    parser.add_argument("--edges", type=int, nargs="+", default=EDGES, help="bins begin above so many occurrences")
-    parser.add_argument("--tokens-per-sample", type=int, default=0, help="block length; 0: the checkpoint's")
+    parser.add_argument("--edges", type=natural, nargs="+", default=EDGES, help="bins begin above so many occurrences")
+    parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
+    parser.add_argument("--tuned-adapters", action="store_true", help="every checkpoint with the adapters that tune has found")
+    add_any_lexicon(parser)
     parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
 
 
 def run(args) -> None:
-    if list(args.edges) != sorted(set(args.edges)) or args.edges[0] < 0:
+    if list(args.edges) != sorted(set(args.edges)):
         raise OptionError(f"--edges {' '.join(map(str, args.edges))}: expected rising numbers")
-    for pair in args.baselines:
-        if "=" not in pair:
-            raise OptionError(f"--baselines {pair}: expected NAME=CHECKPOINT")
+    baselines = named(args.baselines)
     check_out(args.out)
     if args.out:
         pyplot()
-    if not Path(args.data, "train.bin").is_file():
-        raise DataError(f"{args.data}/train.bin not found: the training text says how frequent a word is")
+    train = Path(args.train or args.data)
+    if not (train / "train.bin").is_file():
+        raise DataError(f"{train}/train.bin not found: the training text says how frequent a word is: give --train FOLDER")
     task, targets, ours = log_probabilities(args, args.path)
-    lines = open_text(str(Path(args.data, "train")), task.dictionary, task.cfg.dataset_impl, False)
-    counts = count_occurrences(lines, len(task.dictionary))
+    counts = occurrences(train, task)
     compared: Dict[str, List[Bin]] = {}
-    for name, path in (pair.split("=", 1) for pair in args.baselines):
+    for name, path in baselines.items():
         _, others, theirs = log_probabilities(args, path)
         assert torch.equal(targets, others)
         impossible = int((torch.minimum(theirs, ours) < LOG_ZERO / 2).sum())
@@ -48,15 +53,42 @@ def run(args) -> None:
             raise DataError(
                 f"{impossible:,} tokens are impossible for {name} or {args.path}: give a text of words that both have"
             )
-        compared[name] = by_frequency(targets, ours, theirs, counts, args.edges)
+        compared[name] = by_frequency(targets, ours, theirs, counts, args.edges, task.dictionary.unk())
     print(table(compared))
     if left := len(targets) - sum(b.tokens for b in next(iter(compared.values()))):
         print(f"{left:,} tokens are in no bin: of words that occur, but {args.edges[0]:,} times at most")
     if args.out:
-        about = {"path": args.path, "baselines": args.baselines, "data": args.data, "split": args.split}
+        about = {"path": args.path, "baselines": args.baselines, "data": args.data, "train": str(train), "split": args.split}
+        about["tuned_adapters"] = args.tuned_adapters
         bins = {name: [b.as_dict() for b in found] for name, found in compared.items()}
         write_json(args.out, {**about, "tokens": len(targets), "bins": bins})
         draw(compared, args.out.with_suffix(".png"))
+
+
+def named(pairs: List[str]) -> Dict[str, str]:
+    """Return the baselines' checkpoints by name.
+
+    Raises:
+        OptionError: no pair, or a name that two have.
+    """
+    for pair in pairs:
+        if "=" not in pair:
+            raise OptionError(f"--baselines {pair}: expected NAME=CHECKPOINT")
+    names = [pair.split("=", 1)[0] for pair in pairs]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise OptionError(f"--baselines: {twice[0]} is the name of two: give each its own")
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def occurrences(folder: Path, task) -> Tensor:
+    """Return how often the training text of a folder has each word of the task's dictionary, (V)."""
+    dictionary = load_dictionary(folder / "dict.txt")
+    check_dictionary(folder, dictionary.symbols)
+    counts = count_occurrences(
+        open_text(str(folder / "train"), dictionary, task.cfg.dataset_impl, False), len(dictionary)
+    ).tolist()
+    places = (dictionary.indices.get(word) for word in task.dictionary.symbols)
+    return torch.tensor([0 if place is None else counts[place] for place in places])
 
 
 def log_probabilities(args, path: str):
@@ -94,6 +126,4 @@ def draw(compared: Dict[str, List[Bin]], path: Path) -> None:
         panel.set_xticks([i + 0.4 - width / 2 for i in range(len(first))], ticks, fontsize=8)
     panels[0].legend(fontsize=8)
     figure.supxlabel("occurrences in the training text", fontsize=9)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plot.close(figure)
+    save_figure(figure, path)

@@ -6,37 +6,38 @@ from typing import Any, Dict, List
 import torch
 from torch import Tensor
 
+from fairseq_groc.cli.numbers import positive
 from fairseq_groc.cli.open_vocabulary import data_lexicon
-from fairseq_groc.cli.results import check_out, pyplot, write_json
-from fairseq_groc.cli.score import load
-from fairseq_groc.errors import OptionError
+from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
+from fairseq_groc.cli.score import add_any_lexicon, load
+from fairseq_groc.cli.tables import add_lexicon_path
+from fairseq_groc.errors import OptionError, shown
 
 
 def add_arguments(parser) -> None:
     parser.add_argument("word", nargs="+", help="any string without blanks")
     parser.add_argument("--path", required=True, help="checkpoint")
     parser.add_argument("--data", required=True, help="data folder with the vocabulary")
-    parser.add_argument("--count", type=int, default=8, help="neighbours to show")
+    parser.add_argument("--count", type=positive, default=8, help="neighbours to show")
     parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
-    parser.add_argument("--lexicon-path", help="to look new words up in (default: the one that the data's tables come from)")
+    add_lexicon_path(parser, "of new words: that of the data's tables")
+    add_any_lexicon(parser)
 
 
 @torch.no_grad()
 def run(args) -> None:
-    if args.count < 1:
-        raise OptionError(f"--count {args.count}: expected a positive number")
     check_out(args.out)
     if args.out:
         pyplot()
-    decoder = load(args.path, args.data).models[0].decoder
+    decoder = load(args.path, args.data, any_lexicon=args.any_lexicon).models[0].decoder
     known = ~decoder.words.unpredictable()
     decoder.check_words(args.word)
     new = [word for word in args.word if word not in decoder.dictionary.indices]
-    numbers = decoder.add_words(args.word, data_lexicon(decoder.lexicon, args.lexicon_path) if new else None)
+    numbers = decoder.add_words(args.word, data_lexicon(decoder.origin, args.lexicon_path) if new else None)
     unknown = decoder.words.head.unknown()
     for word, number in zip(args.word, numbers):
         if unknown is not None and bool(unknown[number]):
-            raise OptionError(f"{word!r} is not in the vocabulary, and this model has a row a word: it knows no others")
+            raise OptionError(f"{shown(word)} is not in the vocabulary, and this model has a row a word: it knows no others")
     outputs = torch.nn.functional.normalize(decoder.words()[1].float(), dim=1)
     rows = known.nonzero().squeeze(1)
     found = [neighbours(decoder.dictionary, outputs, rows, number, args.count) for number in numbers]
@@ -78,6 +79,4 @@ def draw(dictionary, outputs: Tensor, words: List[str], found: List[List[Dict[st
         style = {"color": f"C{group % 10}", "fontsize": 9, "fontweight": "bold" if word in words else "normal"}
         axes.annotate(word, place[:2], xytext=(3, 2), textcoords="offset points", parse_math=False, **style)
     axes.set(title="output embeddings, two main axes", xticks=[], yticks=[])
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plot.close(figure)
+    save_figure(figure, path)

@@ -5,13 +5,15 @@ import logging
 import math
 import sys
 from pathlib import Path
-from typing import Iterable, List, Optional, Tuple
+from typing import Iterable, List, Optional, Sequence, Tuple
 
-from fairseq_groc.cli.prepare import read_lines
+from fairseq_groc.cli.tables import add_lexicon_path
 from fairseq_groc.data.fingerprint import trained_words
-from fairseq_groc.errors import DataError, OptionError
-from fairseq_groc.lexicon import Lexicon, NoLexicon, open_lexicon
-from fairseq_groc.models.changing_vocabulary import lexicon_limits
+from fairseq_groc.data.text import read_lines
+from fairseq_groc.errors import DataError, LexiconError, OptionError
+from fairseq_groc.evaluation.characters import pieces_of
+from fairseq_groc.lexicon import Lexicon, open_lexicons
+from fairseq_groc.lexicon.tables import Origin
 from fairseq_groc.models.open_vocabulary import OpenVocabularyScorer
 from fairseq_groc.modules.new_words import NewWordMass, rate_of_new_words
 from fairseq_groc.modules.probabilities import is_filler
@@ -32,11 +34,7 @@ def add_arguments(parser) -> None:
         "adaptive (default): the rate of new words so far",
     )
     group.add_argument("--limit-vocabulary", metavar="FILE", help="predict only the words of this file, the first of each line")
-    group.add_argument(
-        "--lexicon-path",
-        help="of new words: a .tsv or .jsonl lexicon, a WordNet folder, 'none', or NAME or NAME:TEXT of one that is registered "
-        "(default: that of the data)",
-    )
+    add_lexicon_path(group, "of new words: that of the data's tables")
 
 
 def check(args) -> None:
@@ -53,20 +51,32 @@ def check(args) -> None:
 
 
 def limit(model, args) -> None:
-    """Let a model predict only the words of a file; those that its vocabulary lacks are added."""
-    words = [line.split()[0] for line in read_lines(Path(args.limit_vocabulary)) if line.strip()]
+    """Let a model predict only the words of a file; those that its vocabulary lacks are added.
+
+    Raises:
+        DataError: it has no words, or something that is none.
+    """
+
+    def no_filler(line: str, number: int) -> str:
+        return " ".join(word for word in line.split() if not is_filler(word))  # a dict.txt may have them
+
+    words = [line.split()[0] for line in read_lines(Path(args.limit_vocabulary), no_filler) if line.strip()]
     words = list(dict.fromkeys(word for word in words if not is_filler(word) and word != model.decoder.dictionary.unk_word))
     before = len(model.decoder.dictionary)
-    if any(word not in model.decoder.dictionary.indices for word in words):
-        model.add_words(words, data_lexicon(model.decoder.lexicon, args.lexicon_path))
-    model.limit_vocabulary(words)
+    try:
+        if any(word not in model.decoder.dictionary.indices for word in words):
+            model.add_words(words, data_lexicon(model.decoder.origin, args.lexicon_path))
+        model.limit_vocabulary(words)
+    except DataError as error:
+        raise DataError(f"{args.limit_vocabulary}: {error}") from None
     added = len(model.decoder.dictionary) - before
     logger.info(f"vocabulary limited to {len(words):,} words of {args.limit_vocabulary}, {added:,} of them new")
 
 
 def run(model, lines: Iterable[Tuple[str, str]], args) -> None:
     """Score lines as they come, each with what of it is text, and report at the end."""
-    lexicon, mass = data_lexicon(model.decoder.lexicon, args.lexicon_path), _mass(model.decoder.dictionary, args)
+    lexicon, mass = data_lexicon(model.decoder.origin, args.lexicon_path), _mass(model.decoder.dictionary, args)
+    whole_words = pieces_of(model.decoder.dictionary.symbols) is None
     scorer = OpenVocabularyScorer(model, mass, lexicon, args.running, args.tokens_per_sample)
     for number, (line, text) in enumerate(lines, start=1):
         try:
@@ -74,7 +84,7 @@ def run(model, lines: Iterable[Tuple[str, str]], args) -> None:
         except DataError as error:
             raise DataError(f"{args.text}:{number}: {error}") from None
         write_score(score, tokens, line)
-    logger.info(scorer.totals.report())
+    logger.info(scorer.totals.report(whole_words))
     if scorer.totals.impossible:
         logger.warning(
             f"{scorer.totals.impossible:,} tokens have probability 0: the model has no row for a word that is met again"
@@ -89,26 +99,33 @@ def write_score(score: float, tokens: int, line: str) -> None:
     sys.stdout.flush()
 
 
-def data_lexicon(tables: Optional[str], path: Optional[str]) -> Optional[Lexicon]:
-    """Return the lexicon to look words up in: the one at *path*, or the one that the data's tables come from.
+def data_lexicon(origin: Optional[Origin], paths: Optional[Sequence[str]]) -> Optional[Lexicon]:
+    """Return the lexicon to look words up in: the one at *paths*, or the one that the data's tables come from.
 
     Args:
-        tables: fingerprint of the lexicon that they come from; None: the model reads none
+        origin: of the tables; None: the model reads none
 
     Raises:
-        DataError: the tables come from a lexicon that is not this machine's WordNet, and no path says where it is.
+        DataError: no path is given, and the lexicon of the tables is not where it was, or has changed.
     """
-    if tables is None:
+    if origin is None:
         return None
-    if path is None and tables.startswith("none-"):
-        return NoLexicon()
-    lexicon = open_lexicon(path) if path or tables.startswith("wordnet-") else NoLexicon()
-    relations, definition = lexicon_limits(tables)
-    if f"{lexicon.fingerprint()}-r{relations}-d{definition}" != tables:
-        if path is None:
-            raise DataError(f"the data's tables come from a lexicon ({tables}) that is needed again: give --lexicon-path LEXICON")
-        logger.warning(f"words are looked up in another lexicon ({lexicon.fingerprint()}) than the data's ({tables})")
-    return lexicon
+    if paths:
+        lexicon = open_lexicons(paths)
+        if not origin.is_of(lexicon):
+            logger.warning(f"words are looked up in another lexicon ({lexicon.fingerprint()}) than the data's ({origin})")
+        return lexicon
+    why = "nothing says where it is"
+    if origin.sources:
+        try:
+            lexicon = open_lexicons(origin.sources)
+        except LexiconError as error:
+            why = str(error)
+        else:
+            if origin.is_of(lexicon):
+                return lexicon
+            why = f"what is there is {lexicon.fingerprint()}"
+    raise DataError(f"the data's tables come from a lexicon ({origin}) that is needed again: {why}. Give --lexicon-path LEXICON.")
 
 
 def _fixed_mass(given: str) -> Optional[float]:

@@ -1,23 +1,275 @@
-"""Raw text to a data folder: scripts/preprocess.sh, wherever the package is installed."""
+"""Raw text to a fairseq data folder with lexicon tables: check, tokenise, count, binarise, look up; print counts."""
 
-import os
-import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any, Dict, Iterable, Iterator, NamedTuple, Optional, Set, Tuple
 
-PACKAGE = Path(__file__).resolve().parents[1]
-PARSER = {"add_help": False, "prefix_chars": "\0"}  # all options, --help too, are the script's
+import numpy as np
+from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
+from fairseq.data import Dictionary
+from tqdm import tqdm
+
+from fairseq_groc.cli.tables import add_lexicon_options, tables_of
+from fairseq_groc.data.archives import DATASETS, fetch, read_archive
+from fairseq_groc.data.cross_domain import SOURCES, cut, sizes_of
+from fairseq_groc.data.fingerprint import folder_dictionary, known_words, load_dictionary, note_dictionary
+from fairseq_groc.data.folder import check_target, replacing
+from fairseq_groc.data.text import check_lines, clean_lines, cleaner, read_lines, unchecked
+from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.lexicon.tables import LexiconTables
+from fairseq_groc.modules.probabilities import is_filler
+
+SPLITS = ("train", "valid", "test")
+
+
+class Text(NamedTuple):
+    """A text that is written as it is binarised: its file, the number of its lines and the counts of its words."""
+
+    path: Path
+    lines: int
+    counts: Counter
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("options", nargs="*", help="those of preprocess.sh: see --help")
+    parser.add_argument("--dest", required=True, metavar="DIR", help="folder to write; a text that is in it is replaced")
+    parser.add_argument("--train", metavar="FILE", help="training text; its words, by falling count, are the vocabulary")
+    parser.add_argument("--valid", action="append", default=[], metavar="FILE", help="may be repeated: valid, valid1, ...")
+    parser.add_argument("--test", action="append", default=[], metavar="FILE", help="may be repeated: test, test1, ...")
+    parser.add_argument("--threshold", type=int, metavar="N", help="leave out words seen less than N times in the training text")
+    parser.add_argument(
+        "--vocabulary-from", metavar="DIR", help="union vocabulary: that folder's dictionary, then the new words of these texts"
+    )
+    parser.add_argument("--vocabulary", metavar="FILE", help="use this dict.txt as it is")
+    parser.add_argument(
+        "--new-words-from",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="append the words of another text to the vocabulary; may be repeated",
+    )
+    parser.add_argument(
+        "--known",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="data folder of an earlier training: the words of its text are not new either; may be repeated",
+    )
+    parser.add_argument("--tokenize", metavar="LANG", help="with sacremoses, for this language")
+    parser.add_argument("--lower", action="store_true", help="lower-case")
+    add_lexicon_options(parser)
+    parser.add_argument(
+        "--dataset",
+        metavar="NAME",
+        help="ptb or wikitext-2: train.txt, valid.txt, test.txt of --from FOLDER, else downloaded; news-2007 to news-2011, web "
+        "or wiki, GroC's cross-domain set: the published file in --from FOLDER, else downloaded; tokenised and lower-cased "
+        "(docs/cross_domain.md)",
+    )
+    parser.add_argument("--from", dest="source", metavar="FOLDER", help="with the texts, or the file, of --dataset")
+    parser.add_argument("--splits", metavar="LIST", help="those of the dataset to take (default train,valid,test)")
+    parser.add_argument("--tokens", metavar="N,N,N", help="of the cross-domain set's splits (default 2000000,2000000,10000000)")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes that binarise (default 1)")
 
 
-def script() -> Path:
-    """Return the script: part of an installed package, beside it in the repository."""
-    installed = PACKAGE / "scripts" / "preprocess.sh"
-    return installed if installed.exists() else PACKAGE.parent / "scripts" / "preprocess.sh"
+def run(args) -> None:
+    dest, splits = check(args)
+    dictionary, earlier = first_entries(args), earlier_words(args)
+    with replacing(dest) as scratch:
+        texts = {name: write(scratch / name, lines) for name, lines in _lines(args, scratch, splits)}
+        texts = {name: text for name, text in texts.items() if name in splits}
+        if not args.vocabulary:
+            add_words(dictionary, args, texts)
+        made = scratch / "made"
+        dictionary.save(str(made / "dict.txt"))
+        for name, text in texts.items():
+            binarise(text, made / name, dictionary, args.workers)
+        tables = tables_of(made, args)
+        trained = trained_on(texts, dictionary, earlier)
+        mask = None if trained is None else np.array([word in trained for word in dictionary.symbols])
+        note_dictionary(made, dictionary.symbols, mask)
+    report(texts, dictionary, trained, tables)
 
 
-def run(args) -> int:
-    return subprocess.call(["bash", str(script()), *args.options], env={**os.environ, "PYTHON": sys.executable})
+# -- what is asked for -------------------------------------------------------------------------------------------------------
+
+
+def check(args) -> Tuple[Path, Dict[str, str]]:
+    """Return the folder to write and the splits, each with its file.
+
+    Raises:
+        GrocError: options that do not go together; from here on it takes long.
+    """
+    dest = check_target(args.dest, args.vocabulary_from, args.vocabulary, args.forms_from, *args.known)
+    splits = _of_dataset(args) if args.dataset else _named(args.train, args.valid, args.test)
+    if not args.dataset and (args.source or args.splits):
+        raise OptionError("--from and --splits go with --dataset")
+    if args.tokens and args.dataset not in SOURCES:
+        raise OptionError("--tokens goes with --dataset news-2007 to news-2011, web and wiki")
+    sizes_of(args.tokens)
+    given = args.vocabulary or args.vocabulary_from
+    if "train" not in splits and not given:
+        raise OptionError("without --train, give --vocabulary FILE or --vocabulary-from DIR")
+    if not splits:
+        raise OptionError("no text given: --train, --valid or --test")
+    if args.vocabulary and args.vocabulary_from:
+        raise OptionError("--vocabulary and --vocabulary-from: give one")
+    if args.threshold is not None and given:
+        raise OptionError("--threshold has no meaning where a vocabulary is given")
+    if args.threshold is not None and args.threshold < 1:
+        raise OptionError(f"--threshold {args.threshold}: expected 1 (all words) or more")
+    if args.vocabulary and args.new_words_from:
+        raise OptionError("--new-words-from would change --vocabulary FILE: give --vocabulary-from DIR")
+    if args.workers < 1:
+        raise OptionError(f"--workers {args.workers}: expected 1 or more")
+    return dest, splits
+
+
+def _named(train: Optional[str], valid: Iterable[str], test: Iterable[str]) -> Dict[str, str]:
+    """Return the files by the names that fairseq gives them."""
+    named = {"train": train} if train else {}
+    for split, files in (("valid", valid), ("test", test)):
+        named |= {f"{split}{i or ''}": file for i, file in enumerate(files)}
+    return named
+
+
+def _of_dataset(args) -> Dict[str, str]:
+    if args.dataset not in (*DATASETS, *SOURCES):
+        raise OptionError(f"--dataset {args.dataset}: expected ptb or wikitext-2, or news-2007 to news-2011, web or wiki")
+    if args.train or args.valid or args.test:
+        raise OptionError("--train, --valid and --test do not go with --dataset, which has its own")
+    if args.dataset in SOURCES and (args.tokenize or args.lower):
+        raise OptionError(f"{args.dataset} is tokenised and lower-cased already: leave out --tokenize and --lower")
+    chosen = (args.splits or ",".join(SPLITS)).split(",")
+    if not set(chosen) <= set(SPLITS):
+        raise OptionError(f"--splits {args.splits}: expected some of train,valid,test")
+    return {split: str(Path(args.source or "", f"{split}.txt")) for split in SPLITS if split in chosen}
+
+
+# -- texts -------------------------------------------------------------------------------------------------------------------
+
+
+def _lines(args, scratch: Path, splits: Dict[str, str]) -> Iterator[Tuple[str, Iterable[str]]]:
+    """Yield each split with its lines as they are counted and binarised, to be read before the next; it may be one too many."""
+    if args.dataset in SOURCES:
+        source = SOURCES[args.dataset].published
+        folder = Path(args.source) if args.source else fetch(source, scratch / "downloaded", source.file).parent
+        yield from cut(args.dataset, folder, sizes_of(args.tokens))
+        return
+    clean = cleaner(args.tokenize, args.lower)
+    for split, path in splits.items():
+        if args.dataset and not args.source:
+            published = DATASETS[args.dataset][split]
+            file = fetch(published, scratch / "downloaded", "train.txt, valid.txt and test.txt")
+            path = published.text or published.file
+            lines = check_lines(read_archive(file, published.text), path, unchecked)
+        else:
+            lines = read_lines(Path(path), unchecked, progress=True)
+        yield split, clean_lines(lines, path, clean)
+
+
+def write(path: Path, lines: Iterable[str]) -> Text:
+    """Write a text and count its words; equal counts keep the order of first appearance."""
+    count, counts = 0, Counter[str]()
+    with open(path, "w", encoding="utf-8") as file:
+        for line in lines:
+            file.write(line + "\n")
+            count += 1
+            counts.update(line.split())
+    if not count:
+        raise DataError(f"the {path.name} text is empty: nothing to train or score on")
+    return Text(path, count, counts)
+
+
+def first_entries(args) -> Dictionary:
+    """Return the vocabulary that is given, or where the words of the texts are to be appended."""
+    if args.vocabulary_from:
+        return folder_dictionary(Path(args.vocabulary_from))
+    return load_dictionary(Path(args.vocabulary)) if args.vocabulary else Dictionary()
+
+
+def add_words(dictionary: Dictionary, args, texts: Dict[str, Text]) -> None:
+    """Append the words of the training text, or in a union vocabulary those of all texts, and those of ``--new-words-from``.
+
+    Raises:
+        DataError: there are none.
+    """
+    clean = cleaner(args.tokenize, args.lower)
+    for name, text in texts.items():
+        if name == "train" or args.vocabulary_from:
+            _add(dictionary, text.counts, args.threshold or 1)
+    for path in args.new_words_from:
+        lines = clean_lines(read_lines(Path(path), unchecked, progress=True), path, clean)
+        _add(dictionary, Counter(word for line in lines for word in line.split()))
+    if len(dictionary) == dictionary.nspecial:
+        most = max(texts["train"].counts.values(), default=0)
+        raise DataError(f"the vocabulary has no words: the most frequent one of the training text is there {most:,} times")
+
+
+def _add(dictionary: Dictionary, counts: Counter, threshold: int = 1) -> None:
+    for word, count in counts.most_common():
+        if word not in dictionary.indices and count >= threshold:
+            dictionary.add_symbol(word, n=count)
+
+
+class _Shown(VocabularyDatasetBinarizer):
+    """With a bar, which stays in this process."""
+
+    def __init__(self, dictionary: Dictionary, bar: Any):
+        super().__init__(dictionary, append_eos=True)
+        self.bar = bar
+
+    def binarize_line(self, line, summary):
+        if self.bar is not None:
+            self.bar.update()
+        return super().binarize_line(line, summary)
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {**self.__dict__, "bar": None}
+
+
+def binarise(text: Text, prefix: Path, dictionary: Dictionary, workers: int) -> None:
+    """Write fairseq's binary form of a text, and remove the text."""
+    with tqdm(desc=prefix.name, total=text.lines // workers, unit=" lines", leave=False, disable=None) as bar:
+        shown = _Shown(dictionary, bar)
+        FileBinarizer.multiprocess_dataset(str(text.path), "mmap", shown, str(prefix), len(dictionary), workers)
+    text.path.unlink()
+
+
+# -- what is known of the texts ----------------------------------------------------------------------------------------------
+
+
+def earlier_words(args) -> Optional[Set[str]]:
+    """Return the words of the training texts that this one goes on from; None: there are none."""
+    folders = [Path(folder) for folder in (args.vocabulary_from, *args.known) if folder]
+    found = [known_words(folder, folder_dictionary(folder).symbols) for folder in folders]
+    return set().union(*found) if found else None
+
+
+def trained_on(texts: Dict[str, Text], dictionary: Dictionary, earlier: Optional[Set[str]]) -> Optional[Set[str]]:
+    """Return the words of the training text, of this folder and of those that it goes on from; None: there is none.
+
+    ``</s>`` is one of them, and ``<unk>`` if the training text has it or words that the dictionary lacks.
+    """
+    if "train" not in texts and earlier is None:
+        return None
+    words = {dictionary.eos_word, *(earlier or ())}
+    if "train" in texts:
+        words |= {word if word in dictionary.indices else dictionary.unk_word for word in texts["train"].counts}
+    return words
+
+
+def report(texts: Dict[str, Text], dictionary: Dictionary, trained: Optional[Set[str]], tables: LexiconTables) -> None:
+    """Print sentences, tokens, types, share of new words, and the lexicon's coverage."""
+    print(f"{'split':<8}{'sentences':>11}{'tokens':>13}{'types':>10}{'not in dict':>13}{'new words':>11}")
+    for split, (_, lines, counts) in texts.items():
+        tokens = sum(counts.values()) + lines  # one </s> a line
+        missing = sum(n for w, n in counts.items() if w not in dictionary.indices) / tokens
+        new = "unknown" if trained is None else f"{sum(n for w, n in counts.items() if w not in trained) / tokens:.2%}"
+        print(f"{split:<8}{lines:>11,}{tokens:>13,}{len(counts):>10,}{missing:>13.2%}{new:>11}")
+    entries = sum(not is_filler(word) for word in dictionary.symbols[dictionary.nspecial :])
+    covered = tables.coverage()
+    print(
+        f"dictionary {entries:,} words, {tables.num_forms:,} forms; with relations {covered['relations'] / entries:.1%}, "
+        f"with a definition {covered['definitions'] / entries:.1%}"
+    )
+    sys.stdout.flush()

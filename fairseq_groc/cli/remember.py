@@ -8,12 +8,14 @@ import torch
 from filelock import FileLock, Timeout
 
 from fairseq_groc.cli.evaluate import open_split
+from fairseq_groc.cli.numbers import natural
+from fairseq_groc.cli.score import add_any_lexicon
 from fairseq_groc.data.fingerprint import digest
 from fairseq_groc.errors import CacheError, DataError
 from fairseq_groc.evaluation.scoring import Place, blocks
 from fairseq_groc.evaluation.stored import fingerprint
+from fairseq_groc.files import replace_file, writing_to
 from fairseq_groc.modules.adapters.store import REMEDY, EntryStore
-from fairseq_groc.modules.adapters.unbounded import as_stored
 
 logger = logging.getLogger(__name__)
 COMMIT = 10  # seconds between commits
@@ -25,13 +27,14 @@ def add_arguments(parser) -> None:
     parser.add_argument("--path", required=True, help="checkpoint")
     parser.add_argument("--data", required=True, help="data folder with the text and the vocabulary")
     parser.add_argument("--split", default="train", help="which text of it")
-    parser.add_argument("--tokens-per-sample", type=int, default=0, help="block length; 0: the checkpoint's")
+    parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
+    add_any_lexicon(parser)
 
 
 def run(args) -> None:
     args.dest.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(args.dest / ".lock", timeout=0):
+        with FileLock(args.dest / ".lock", timeout=0), writing_to(args.dest):
             remember(args)
     except Timeout:
         raise CacheError(f"another process writes to {args.dest}. Wait for it, or give another folder.") from None
@@ -50,7 +53,7 @@ def remember(args) -> None:
     for sample in blocks(model, dataset, Place(1, block), begin=done):
         h, _, _ = model.decoder.without_scores(model, sample["net_input"])
         real = sample["target"] != padding
-        store.append(as_stored(h[real]).cpu().numpy(), sample["target"][real].cpu().numpy())
+        store.append(h[real].float().cpu().numpy(), sample["target"][real].cpu().numpy())
         if time.monotonic() - committed > COMMIT:
             committed = time.monotonic()
             logger.info(f"{commit(args.dest, model, store):,} of {dataset.num_tokens_total:,} words stored")
@@ -69,9 +72,8 @@ def width_of(model) -> int:
 def commit(folder: Path, model, store: EntryStore) -> int:
     """Store everything up to now, with the state to go on from; return how many words these are."""
     carried = getattr(model.decoder, "carried", None)
-    scratch = folder / f".{STATE}"
-    torch.save({"words": store.count, "carried": carried[False].state_dict() if carried else {}}, scratch)
-    scratch.replace(folder / f"{store.count}.{STATE}")
+    with replace_file(folder / f"{store.count}.{STATE}", "wb") as file:
+        torch.save({"words": store.count, "carried": carried[False].state_dict() if carried else {}}, file)
     count = store.commit()
     for old in folder.glob(f"*.{STATE}"):  # only now is the last one not needed any more
         if old.name != f"{count}.{STATE}":

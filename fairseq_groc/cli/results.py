@@ -10,16 +10,21 @@ from pathlib import Path
 from typing import Optional
 
 from fairseq_groc.errors import OptionError
+from fairseq_groc.files import check_place, replace_file
 
 
 def check_out(path: Optional[Path]) -> None:
-    """Refuse, before the work, a name that numbers cannot be written to.
+    """Refuse, before the work, a name that numbers and the picture beside them cannot be written to.
 
     Raises:
-        OptionError: no .json, or a folder that is not there.
+        OptionError: no .json, or a place that cannot be written to.
     """
-    if path is not None and (path.suffix != ".json" or not path.parent.is_dir()):
-        raise OptionError(f"--out {path}: expected a name that ends in .json, in a folder that exists")
+    if path is None:
+        return
+    if path.suffix != ".json":
+        raise OptionError(f"--out {path}: expected a name that ends in .json")
+    for name in (path, path.with_suffix(".png")):
+        check_place("--out", name)
 
 
 def write_json(path: Path, value) -> None:
@@ -27,9 +32,8 @@ def write_json(path: Path, value) -> None:
 
     An interrupted write leaves what was there.
     """
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(json.dumps(_plain(value), indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    part.replace(path)
+    with replace_file(path) as file:
+        file.write(json.dumps(_plain(value), indent=1, allow_nan=False) + "\n")
 
 
 def _plain(value):
@@ -69,6 +73,14 @@ def label_log_axis(axis) -> None:
     axis.set_major_locator(LogLocator(subs=every if high < 10 * low else (1, 2, 5)))
     axis.set_major_formatter("{x:,.6g}")
     axis.set_minor_formatter(NullFormatter())
+
+
+def save_figure(figure, path: Path) -> None:
+    """Write a picture, in the format that the name says, and close it."""
+    with replace_file(path, "wb") as file:
+        figure.tight_layout()
+        figure.savefig(file, format=path.suffix[1:].lower(), dpi=120)
+    pyplot().close(figure)
 
 
 def pyplot():

@@ -2,18 +2,32 @@
 
 import math
 from pathlib import Path
-from typing import List
+from typing import Dict
 
 from fairseq_groc.cli.evaluate import add_break_mode, open_split
 from fairseq_groc.cli.results import check_out, pyplot, write_json
+from fairseq_groc.cli.score import add_any_lexicon
 from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.evaluation.grid import VALUES, WEIGHTS, Grid
 from fairseq_groc.evaluation.scoring import Place
 from fairseq_groc.evaluation.stored import store_tuned
-from fairseq_groc.evaluation.tuning import Grid, best, heat_map, read, search
-from fairseq_groc.modules.adapters import CACHES, OPTIONS, AdapterSettings
+from fairseq_groc.evaluation.tuning import Pass, States, best, heat_map, read, remember, search
+from fairseq_groc.modules.adapters import CACHES, OPTIONS, Adapter, AdapterSettings
 from fairseq_groc.options import flag
+from fairseq_groc.tasks.adapting import check_remembered
 
-NAMED = ("cache_theta", "cache_size", "cache_neighbors")  # options whose values have short names here
+SHORT = {  # names of options here
+    "new_word_discount": "discounts",
+    "uniform_weight": "uniform",
+    "cache_theta": "thetas",
+    "cache_size": "sizes",
+    "cache_neighbors": "neighbors",
+}
+
+
+def _short(name: str) -> str:
+    """Return an option's name here."""
+    return "weights" if name in [f"{cache}_weight" for cache in CACHES] else SHORT.get(name, name)
 
 
 def add_arguments(parser) -> None:
@@ -21,18 +35,19 @@ def add_arguments(parser) -> None:
     parser.add_argument("--data", required=True, help="data folder with the text and the vocabulary")
     parser.add_argument("--split", default="valid", help="which text of it")
     parser.add_argument("--cache", choices=("none", *CACHES), default="local")
-    parser.add_argument("--weights", type=float, nargs="+", default=Grid.weights, help="of the cache: 1 - lambda of the paper")
-    parser.add_argument("--thetas", type=float, nargs="+", default=Grid.thetas)
-    parser.add_argument("--sizes", type=int, nargs="+", default=Grid.sizes, help="N")
-    parser.add_argument("--neighbors", type=int, nargs="+", default=Grid.neighbors, help="K")
-    for name in _others():
-        option = OPTIONS[name]
-        parser.add_argument(flag(name), type=type(option.default), nargs="+", default=[option.default], help=option.help)
-    parser.add_argument("--uniform", type=float, nargs="+", default=Grid.uniform, help="weights of the uniform distribution")
-    parser.add_argument("--discounts", type=float, nargs="+", default=Grid.discounts, help="factors on new words")
+    weights = "of the cache, 1 - lambda of the paper; 0: without it"
+    parser.add_argument("--weights", type=float, nargs="+", default=WEIGHTS, help=weights)
+    for name, option in OPTIONS.items():
+        if _short(name) != "weights":
+            values = VALUES.get(name, (option.default,))
+            parser.add_argument(flag(_short(name)), type=type(option.default), nargs="+", default=values, help=option.help)
+    parser.add_argument(
+        "--no-extend", action="store_true", help="do not go beyond the values given where the best is at their edge"
+    )
     parser.add_argument("--streams", type=int, default=1, help="contiguous streams")
     parser.add_argument("--tokens-per-sample", type=int, default=0, help="block length; 0: the checkpoint's")
     add_break_mode(parser)
+    add_any_lexicon(parser)
     parser.add_argument("--out", type=Path, help="JSON file for the whole grid; a heat map is drawn beside it")
     parser.add_argument("--no-store", action="store_true", help="do not make the best the default for this model and data")
     parser.add_argument("--cache-text", help="folder of a text that the unbounded cache sees, too")
@@ -44,61 +59,81 @@ def run(args) -> None:
         raise OptionError(f"--streams {args.streams}: expected a positive number")
     if args.cache_text and args.cache != "unbounded":
         raise OptionError("--cache-text does nothing without --cache unbounded: give both, or leave it out")
-    more = {name: getattr(args, name) for name in _others()}
-    grid = Grid(args.cache, args.weights, args.thetas, args.sizes, args.neighbors, args.uniform, args.discounts, more)
-    check(grid)
+    grid = grid_of(args)
     if args.out:
         pyplot()  # before the work, not after it
     hub, dataset = open_split(args)
     model, task = hub.models[0], hub.task
-    place = Place(args.streams, task.block_length())
     discount = next((factor for factor in args.discounts if factor != 1), 1.0)  # it needs to know which words are new
     adapter = task.adapter_for(model.decoder, AdapterSettings(new_word_discount=discount), args.cache_text)
-    found = read(model, dataset, place, adapter, grid)
-    tried = list(search(found, grid))
-    for settings, ppl in tried:
-        print(f"{ppl:>12,.2f}  {describe(settings)}")
+    check_remembered(task.cfg, adapter, dataset)
+    with States(model, dataset, Place(args.streams, task.block_length())) as states:
+        found = read(states, adapter, args.cache)
+        tried = tune(found, states, adapter, grid, extend=not args.no_extend)
     settings, ppl = best(tried)
-    if ppl == math.inf:
-        raise OptionError("with every setting a token is impossible: give --uniform some weights above 0")
-    if math.isnan(ppl):
-        raise DataError("the perplexity is no number: the checkpoint is broken")
     print(f"best: {ppl:,.2f}  {describe(settings)}")
     if args.out:
-        rows = [{"perplexity": p, **vars(s)} for s, p in tried]
-        write_json(args.out, {"split": args.split, "tokens": len(found.lprobs), "grid": rows})
-        drawn = heat_map(tried, grid)
+        rows = [{"perplexity": p, **vars(s)} for s, p in tried.items()]
+        about = {"split": args.split, "tokens": len(found.lprobs), "best": {"perplexity": ppl, **vars(settings)}}
+        write_json(args.out, {**about, "grid": rows})
+        drawn = heat_map(tried, args.cache)
         if drawn:
             draw(*drawn, args.out.with_suffix(".png"))
     if not args.no_store:
         text = str(Path(args.cache_text).resolve()) if args.cache_text and settings.unbounded_weight else None
-        about = {"split": args.split, "perplexity": ppl, "tokens": len(found.lprobs)}
-        store_tuned(Path(args.data), model.decoder, settings, cache_text=text, **about)
+        known = {"split": args.split, "perplexity": ppl, "tokens": len(found.lprobs)}
+        store_tuned(Path(args.data), model.decoder, settings, cache_text=text, **known)
         print(f"the default from now on for this model over {args.data}")
 
 
-def _others() -> List[str]:
-    """Return the options of caches that have no short name here."""
-    return [name for cache in CACHES.values() for name in cache.options if name not in NAMED]
-
-
-def check(grid: Grid) -> None:
-    """Refuse values out of range.
+def grid_of(args) -> Grid:
+    """Return the grid that the options say.
 
     Raises:
-        OptionError: with the option.
+        OptionError: a value that its option does not take.
     """
-    if not all(0 < value < 1 for value in grid.weights):
-        raise OptionError(f"--weights {' '.join(map(str, grid.weights))}: expected numbers above 0 and below 1")
-    if not all(0 <= value < 1 for value in grid.uniform):
-        raise OptionError(f"--uniform {' '.join(map(str, grid.uniform))}: expected numbers from 0 to below 1")
-    if not all(0 < value < math.inf for value in [*grid.discounts, *grid.sizes, *grid.neighbors]):
-        raise OptionError("--discounts, --sizes and --neighbors are above 0")
+    given = {name: getattr(args, _short(name)) for name in OPTIONS}
+    for name, values in given.items():
+        for value in values:
+            expected = OPTIONS[name].refusal(value)
+            if expected:
+                raise OptionError(f"{flag(_short(name))} {value}: expected {expected}")
+    return Grid.of(args.cache, given)
+
+
+def tune(found: Pass, states: States, adapter: Adapter, grid: Grid, extend: bool) -> Dict[AdapterSettings, float]:
+    """Return the perplexity of every setting of a grid, which grows where the best is at its edge; print what is done.
+
+    Raises:
+        OptionError: no setting makes all tokens possible.
+        DataError: a perplexity is no number.
+    """
+    tried: Dict[AdapterSettings, float] = {}
+    first = grid
+    largest = len(found.lprobs) + (adapter.text.store.count if adapter.text else 0)
+    while True:
+        remember(found, states, adapter, grid)
+        for settings, ppl in search(found, grid, tried):
+            if math.isnan(ppl):
+                raise DataError("the perplexity is no number: the checkpoint is broken")
+            print(f"{ppl:>12,.2f}  {describe(settings)}")
+            tried[settings] = ppl
+        settings, ppl = best(tried)
+        if ppl == math.inf:
+            raise OptionError("with every setting a token is impossible: give --uniform some weights above 0")
+        edges = [f"{flag(_short(name))} {getattr(settings, name):g}" for name in grid.edges(settings, largest)]
+        more = grid.grown(settings, largest, first) if extend else None
+        if edges:
+            then = "trying values beyond it" if more else "better ones may lie beyond it"
+            print(f"best so far: {ppl:,.2f} at the edge of the grid ({', '.join(edges)}): {then}")
+        if more is None:
+            return tried
+        grid = more
 
 
 def describe(settings: AdapterSettings) -> str:
-    """Return what is not a default."""
-    return ", ".join(f"{flag(name)} {value:g}" for name, value in settings.changes().items()) or "the model alone"
+    """Return what acts."""
+    return ", ".join(f"{flag(name)} {value:g}" for name, value in settings.acting().items()) or "the model alone"
 
 
 def draw(axis: str, across, lambdas, perplexities, path: Path) -> None:

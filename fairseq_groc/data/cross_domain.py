@@ -3,23 +3,22 @@
 See docs/cross_domain.md for what the paper says and what it leaves open.
 """
 
-import gzip
+import logging
 import random
-import tarfile
-import zipfile
-import zlib
-from contextlib import ExitStack
+import re
 from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path, PurePosixPath
-from typing import IO, Callable, Dict, Iterable, Iterator, Optional, Tuple
+from pathlib import Path
+from typing import Dict, Iterable, Iterator, Optional, Tuple
 
 from tqdm import tqdm
 
-from fairseq_groc.errors import DataError
+from fairseq_groc.data.archives import Published, read_archive
+from fairseq_groc.data.text import check_lines, cleaner, unchecked
+from fairseq_groc.errors import DataError, OptionError
 
 SIZES = {"train": 2_000_000, "valid": 2_000_000, "test": 10_000_000}  # tokens, one </s> a line included
-BROKEN = (OSError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -27,96 +26,82 @@ class Source:
     """Where one set comes from.
 
     Args:
-        file: name of the published file
-        text: the file of this archive that all splits are cut from; empty: the file is that text, compressed
-        first: by split, the file of the archive that is read before ``text``
+        published: the file, and the text in it that all splits are cut from
+        first: by split, the file of the archive that is read before that text
         shuffled: the lines of each split are shuffled after it is cut
     """
 
-    file: str
-    text: str = ""
+    published: Published
     first: Dict[str, str] = field(default_factory=dict)
     shuffled: bool = False
 
 
-SOURCES = {f"news-{year}": Source(f"news.{year}.en.shuffled.gz") for year in range(2007, 2012)}
-SOURCES["web"] = Source("training-parallel-commoncrawl.tgz", "commoncrawl.de-en.en", shuffled=True)
+_NEWS = "https://www.statmt.org/wmt14/training-monolingual-news-crawl/news.{}.en.shuffled.gz"
+_WEB = Published("https://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz", text="commoncrawl.de-en.en")
+_WIKI = Published(
+    "https://wikitext.smerity.com/wikitext-103-v1.zip",
+    "242ba0f20b329cfdf1ccc61e9e9e5b59becf189db7f7a81cd2a0e2fc31539590",
+    "wiki.train.tokens",
+)
+SOURCES = {f"news-{year}": Source(Published(_NEWS.format(year))) for year in range(2007, 2012)}
+SOURCES["web"] = Source(_WEB, shuffled=True)
 # WikiText-103's own valid and test texts are 0.2M tokens each: what lacks to the paper's sizes comes from its train text
-WIKI_FIRST = {"valid": "wiki.valid.tokens", "test": "wiki.test.tokens"}
-SOURCES["wiki"] = Source("wikitext-103-v1.zip", "wiki.train.tokens", WIKI_FIRST)
+SOURCES["wiki"] = Source(_WIKI, {"valid": "wiki.valid.tokens", "test": "wiki.test.tokens"})
 
 
-def read_source(path: Path, text: str) -> Iterator[bytes]:
-    """Yield the lines of a compressed text, or of the file called ``text`` in an archive, without unpacking anything to disk.
-
-    Raises:
-        DataError: damaged, or the archive has no such file.
-    """
-    try:
-        with ExitStack() as stack:
-            yield from _open(path, text, stack)
-    except BROKEN as error:
-        raise DataError(f"{path}: damaged, or no {path.suffix} file ({error}). Download it again.") from None
+def sizes_of(text: Optional[str]) -> Dict[str, int]:
+    """Return the tokens of each split, as written for ``--tokens``; None: the paper's."""
+    if text is None:
+        return SIZES
+    if not re.fullmatch("[1-9][0-9]*,[1-9][0-9]*,[1-9][0-9]*", text):
+        raise OptionError(f"--tokens {text}: expected those of train, valid and test, as in 2000000,2000000,10000000")
+    return dict(zip(SIZES, map(int, text.split(","))))
 
 
-def _open(path: Path, text: str, stack: ExitStack) -> Iterable[bytes]:
-    found: Iterator[Optional[IO[bytes]]]
-    if path.suffix == ".gz":
-        return stack.enter_context(gzip.open(path, "rb"))
-    if path.suffix == ".zip":
-        zipped = stack.enter_context(zipfile.ZipFile(path))
-        found = (zipped.open(name) for name in zipped.namelist() if PurePosixPath(name).name == text)
-    else:
-        tar = stack.enter_context(tarfile.open(path, "r|gz"))  # a stream: what comes after the text is never read
-        found = (tar.extractfile(entry) for entry in tar if PurePosixPath(entry.name).name == text)
-    file = next(found, None)
-    if file is None:
-        raise DataError(f"{path} has no {text}: expected the archive as it is published")
-    return file
-
-
-def first_tokens(lines: Iterator[str], tokens: int) -> Iterator[str]:
-    """Yield lines, whole ones, until they have so many tokens, one ``</s>`` a line included; take no line more."""
-    while tokens > 0:
-        line = next(lines, None)
-        if line is None:
-            return
-        tokens -= count_tokens(line)
-        yield line
-
-
-def count_tokens(line: str) -> int:
-    """Return the number of words and one ``</s>``."""
-    return len(line.split()) + 1
-
-
-def cut(
-    source: Source, text_of: Callable[[str], Iterator[str]], sizes: Dict[str, int], seed: int
-) -> Iterator[Tuple[str, Iterable[str]]]:
-    """Yield each split with its lines, which must be read before the next split is asked for.
+def cut(name: str, folder: Path, sizes: Dict[str, int], seed: int = 1) -> Iterator[Tuple[str, Iterable[str]]]:
+    """Yield each split with its lines, tokenised and lower-cased, which must be read before the next split is asked for.
 
     Args:
-        source: of the set
-        text_of: from the name of a text of the source, its lines as they are counted
-        sizes: by split, how many tokens; a split has fewer only if the source ends
+        name: of the set
+        folder: with the published file
+        sizes: by split, how many tokens; a split has fewer only if the source ends, which is warned of
         seed: of the shuffling, which holds one split in memory; the rest is a stream
+
+    Raises:
+        DataError: the source is missing or damaged, or has nothing for a split.
     """
-    text, rng = text_of(source.text), random.Random(seed)
+    source, rng, clean = SOURCES[name], random.Random(seed), cleaner("en", lower=True)
+    path = folder / source.published.file
+    if not path.is_file():
+        raise DataError(f"{path}: no such file. docs/cross_domain.md says where it is published.")
+
+    def text_of(text: str) -> Iterator[str]:
+        # the tokeniser takes < and > apart: no reserved symbol is left to be looked for
+        return map(clean, check_lines(read_archive(path, text), text or str(path), unchecked))
+
+    text = text_of(source.published.text)
     for split, tokens in sizes.items():
         first = text_of(source.first[split]) if split in source.first else ()
-        lines = _shown(first_tokens(chain(first, text), tokens), split, tokens)
+        lines = first_tokens(chain(first, text), tokens, f"{name} {split}", path)
         yield split, _shuffled(lines, rng) if source.shuffled else lines
+
+
+def first_tokens(lines: Iterator[str], tokens: int, name: str, path: Path) -> Iterator[str]:
+    """Yield lines, whole ones, until they have so many tokens, one ``</s>`` a line included; take no line more."""
+    left = tokens
+    with tqdm(desc=name, total=tokens, unit=" tokens", unit_scale=True, leave=False, disable=None) as bar:
+        while left > 0 and (line := next(lines, None)) is not None:
+            count = len(line.split()) + 1
+            left -= count
+            bar.update(count)
+            yield line
+    if left == tokens:
+        raise DataError(f"{path} ends before {name.split()[1]} begins: give smaller --tokens (train, valid, test)")
+    if left > 0:
+        logger.warning(f"warning: {name} should have {tokens:,} tokens, but {path} has no more than {tokens - left:,}")
 
 
 def _shuffled(lines: Iterable[str], rng: random.Random) -> Iterator[str]:
     held = list(lines)
     rng.shuffle(held)
     yield from held
-
-
-def _shown(lines: Iterable[str], split: str, tokens: int) -> Iterator[str]:
-    """Yield lines, with a bar on terminals."""
-    with tqdm(desc=split, total=tokens, unit=" tokens", unit_scale=True, leave=False, disable=None) as bar:
-        for line in lines:
-            bar.update(count_tokens(line))
-            yield line

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import struct
 from typing import List, Optional
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary, FairseqDataset, data_utils
+from fairseq.data import Dictionary, FairseqDataset, data_utils, indexed_dataset
 
 from fairseq_groc.data.streams import BatchPlan, plan_lines, plan_text
 from fairseq_groc.errors import DataError
@@ -17,14 +19,46 @@ def open_text(path: str, dictionary: Dictionary, dataset_impl: Optional[str], co
     """Open binarised text at the prefix *path*.
 
     Raises:
-        DataError: missing or empty.
+        DataError: missing, empty or damaged.
     """
     if os.path.exists(path + ".bin") and os.path.getsize(path + ".bin") == 0:
         raise DataError(f"{path}.bin holds no text. Was the raw file empty? Preprocess it again or leave the split out.")
+    for part in itertools.count():
+        prefix = path + (str(part) if part else "")
+        if not (os.path.exists(prefix + ".idx") and os.path.exists(prefix + ".bin")) or (part and not combine):
+            break
+        _check_files(prefix)
     lines = data_utils.load_indexed_dataset(path, dictionary, dataset_impl, combine=combine)
     if lines is None:
-        raise DataError(f"{path}.bin not found. Preprocess the split (scripts/preprocess.sh) or name another one.")
+        raise DataError(f"{path}.bin or {path}.idx not found. Preprocess the split (scripts/preprocess.sh) or name another one.")
     return lines
+
+
+def _check_files(prefix: str) -> None:
+    """Refuse a text that is cut or garbled, as far as its index shows; fairseq would fail somewhere, without a name.
+
+    The index of fairseq-preprocess: 9 bytes of name, 8 of version, 1 of the type, 8 of the number of lines, their sizes in
+    tokens (int32), and where they begin in the text in bytes (int64).
+    """
+    head = struct.Struct("<9sQBQ")
+    with open(prefix + ".idx", "rb") as file:
+        start = file.read(head.size)
+    if start.startswith(b"TNTIDX"):
+        return  # an older form of fairseq's, which it checks
+    magic, version, kind, count = head.unpack(start) if len(start) == head.size else (b"", 0, 0, 0)
+    kinds = {code: np.dtype(of) for code, of in indexed_dataset._code_to_dtype.items() if np.issubdtype(of, np.integer)}
+    known = magic.startswith(b"MMIDIDX") and version == 1 and kind in kinds
+    if not known or os.path.getsize(prefix + ".idx") != head.size + 12 * count:
+        raise DataError(f"{prefix}.idx is cut or garbled. Binarise the text again: scripts/preprocess.sh.")
+    with open(prefix + ".idx", "rb") as file:
+        file.seek(head.size)
+        sizes = np.fromfile(file, np.int32, count).astype(np.int64)
+        begins = np.fromfile(file, np.int64, count)
+    ends = np.cumsum(sizes) * kinds[kind].itemsize
+    if count and (sizes.min() < 0 or begins[0] != 0 or not np.array_equal(begins[1:], ends[:-1])):
+        raise DataError(f"{prefix}.idx is cut or garbled. Binarise the text again: scripts/preprocess.sh.")
+    if os.path.getsize(prefix + ".bin") != (ends[-1] if count else 0):
+        raise DataError(f"{prefix}.bin is not the text of {prefix}.idx, or is cut. Binarise it again: scripts/preprocess.sh.")
 
 
 class StreamDataset(FairseqDataset):

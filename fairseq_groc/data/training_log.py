@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Tuple
 
-from fairseq_groc.errors import DataError
+from fairseq_groc.errors import DataError, shown
 
 Curve = List[Tuple[int, float]]  # (updates, value), by updates
 TRAINING = "train"  # the name of the training curve: means over log intervals
@@ -27,16 +28,18 @@ def read_curves(path: Path, metric: str = "ppl") -> Dict[str, Curve]:
         metric: as fairseq names it: ``ppl``, or ``loss`` in base 2
 
     Raises:
-        DataError: there is no such file, or it has no validation results, or not of this metric.
+        DataError: there is no such file, or it has no validation results, or not of this metric, or something that is no number.
     """
     if not Path(path).is_file():
         raise DataError(f"{path}: no such log")
     curves: Dict[str, Curve] = {}
     with open(path, encoding="utf-8", errors="replace") as file:
-        for line in file:
+        for number, line in enumerate(file, start=1):
             for name, stats in _results(line):
                 if metric in stats:
-                    _add(curves.setdefault(name, []), int(float(stats[_UPDATES])), float(stats[metric]))
+                    where = f"{path}:{number}: {{}} of '{name}'"
+                    updates = _number(stats[_UPDATES], where.format(_UPDATES), lambda number: 0 <= number < math.inf)
+                    _add(curves.setdefault(name, []), int(updates), _number(stats[metric], where.format(metric)))
     if set(curves) <= {TRAINING}:
         raise DataError(
             f"{path}: no '{metric}' of a validation subset. Expected the output of fairseq-train --log-format simple or json, "
@@ -48,6 +51,21 @@ def read_curves(path: Path, metric: str = "ppl") -> Dict[str, Curve]:
 def read_parameters(output: str) -> int:
     """Return the number of the model's parameters, as ``fairseq-train`` prints it."""
     return int(re.findall(r"num. shared model params: ([\d,]+)", output)[0].replace(",", ""))
+
+
+def _number(value: Any, what: str, accepts: Callable[[float], bool] = lambda number: True) -> float:
+    """Return a number of a log.
+
+    Raises:
+        DataError: it is none.
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = None
+    if number is None or not accepts(number):
+        raise DataError(f"{what} is {shown(str(value))}, expected a number: mend or leave out the line")
+    return number
 
 
 def _add(curve: Curve, updates: int, value: float) -> None:
@@ -73,7 +91,7 @@ def _from_json(text: str) -> Iterator[Tuple[str, Dict[str, Any]]]:
     """Yield the same from a JSON object: the names of a subset's figures begin with the subset's, those of training do not."""
     try:
         stats = json.loads(text)
-    except ValueError:  # something else between braces
+    except (ValueError, RecursionError):  # something else between braces
         return
     if _UPDATES in stats:
         yield TRAINING, stats

@@ -6,7 +6,7 @@ n: tokens of a text; V: vocabulary.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -19,6 +19,8 @@ EDGES = (0, 50, 250, 2_500)
 class Bin:
     """The words with more than *least* and at most *most* occurrences (None: any number), and how two models predict them.
 
+    Without *least* it is ``<unk>``, which stands for words whose occurrences nobody counted.
+
     Args:
         words, tokens: of the text that are in the bin
         mean, median: over tokens, of the baseline's loss less the model's, in nats
@@ -26,7 +28,7 @@ class Bin:
         relative: the same of all tokens together, in percent of the baseline's loss
     """
 
-    least: int
+    least: Optional[int]
     most: Optional[int]
     words: int
     tokens: int
@@ -37,6 +39,8 @@ class Bin:
 
     def label(self) -> str:
         """Return the range as text."""
+        if self.least is None:
+            return "<unk>"
         if self.most is None:
             return f"> {self.least:,}"
         return f"{self.most:,}" if self.least + 1 == self.most else f"{self.least + 1:,} to {self.most:,}"
@@ -51,7 +55,9 @@ def count_occurrences(lines, size: int) -> Tensor:
     return torch.bincount(torch.cat([line.long() for line in lines]), minlength=size)
 
 
-def by_frequency(targets: Tensor, ours: Tensor, baseline: Tensor, counts: Tensor, edges: Sequence[int] = EDGES) -> List[Bin]:
+def by_frequency(
+    targets: Tensor, ours: Tensor, baseline: Tensor, counts: Tensor, edges: Sequence[int] = EDGES, unk: int = 3
+) -> List[Bin]:
     """Compare two models on the same text, bin by bin; words that do not occur in the training text have the first bin.
 
     Args:
@@ -59,20 +65,24 @@ def by_frequency(targets: Tensor, ours: Tensor, baseline: Tensor, counts: Tensor
         ours, baseline: log-probabilities of the targets, (n)
         counts: occurrences of each word in the training text, (V)
         edges: where bins begin, exclusive, in rising order
+        unk: the number of ``<unk>``, which has the last bin to itself
     """
     differences = (ours - baseline).double()  # of losses, baseline's less ours
-    occurrences = counts[targets]
+    words, occurrences = targets != unk, counts[targets]
     limits: List[Optional[int]] = [*edges[1:], None]
-    pairs = [(-1, 0), *zip(edges, limits)] if bool((occurrences == 0).any()) else list(zip(edges, limits))
+    pairs = [(-1, 0), *zip(edges, limits)] if bool((words & (occurrences == 0)).any()) else list(zip(edges, limits))
+    places: List[Tuple[Optional[int], Optional[int], Tensor]] = [
+        (least, most, words & (occurrences > least) & (occurrences <= (most if most is not None else occurrences.max())))
+        for least, most in pairs
+    ]
     bins = []
-    for least, most in pairs:
-        inside = (occurrences > least) & (occurrences <= (most if most is not None else occurrences.max()))
+    for least, most, inside in [*places, (None, None, ~words)]:
         if bool(inside.any()):
             bins.append(_bin(least, most, targets[inside], differences[inside], -baseline[inside].double()))
     return bins
 
 
-def _bin(least: int, most: Optional[int], targets: Tensor, differences: Tensor, losses: Tensor) -> Bin:
+def _bin(least: Optional[int], most: Optional[int], targets: Tensor, differences: Tensor, losses: Tensor) -> Bin:
     words, places = targets.unique(return_inverse=True)
     sums = differences.new_zeros(len(words)).index_add_(0, places, differences)
     means = sums / torch.bincount(places, minlength=len(words))

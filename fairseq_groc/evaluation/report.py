@@ -1,32 +1,29 @@
-"""An honest report: every token counted once, the impossible as infinite, known and new words apart."""
+"""An honest report: every token counted once, the impossible as infinite, known words, new words and ``<unk>`` apart."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import torch
 from torch import Tensor
 
-from fairseq_groc.errors import DataError
+from fairseq_groc.evaluation.characters import Size
 from fairseq_groc.modules.probabilities import LOG_ZERO, perplexity
 
+PARTS = {"all": "overall", "known": "known words", "new": "new words", "unk": "<unk>"}
 
-def tally(targets: Tensor, adapted: Tensor, own: Tensor, known: Tensor) -> Dict[str, Dict[str, Any]]:
-    """Return sums over all tokens, those of known words, and those of new ones; workers' are added up.
+
+def tally(targets: Tensor, adapted: Tensor, own: Tensor, known: Tensor, unk: int) -> Dict[str, Dict[str, Any]]:
+    """Return sums over all tokens, those of known words, of new ones and of ``<unk>``; workers' are added up.
 
     Args:
         targets, adapted, own: as in ``TokenScores``, (n) each
         known: mask (V) of the words that the training text has
-
-    Raises:
-        DataError: a score is not a number.
+        unk: the number of ``<unk>``, which is no word, known or new
     """
-    for name, lprobs in (("adapted model", adapted), ("model", own)):
-        if bool(lprobs.isnan().any()):
-            raise DataError(f"the {name} gives {int(lprobs.isnan().sum()):,} tokens no number (NaN): the checkpoint is broken")
-    is_known = known[targets]
-    parts = {"all": torch.ones_like(is_known), "known": is_known, "new": ~is_known}
+    is_known, is_unk = known[targets], targets == unk
+    parts = {"all": torch.ones_like(is_unk), "known": is_known & ~is_unk, "new": ~is_known & ~is_unk, "unk": is_unk}
     return {name: _sums(adapted[chosen].double(), own[chosen].double()) for name, chosen in parts.items()}
 
 
@@ -45,11 +42,11 @@ def add(tallies: List[Dict[str, Dict[str, Any]]]) -> Dict[str, Dict[str, Any]]:
     return {part: {key: sum(t[part][key] for t in tallies) for key in tallies[0][part]} for part in tallies[0]}
 
 
-def perplexities(sums: Dict[str, Dict[str, Any]], characters: int, num_bytes: int) -> Dict[str, Any]:
+def perplexities(sums: Dict[str, Dict[str, Any]], size: Optional[Size]) -> Dict[str, Any]:
     """Return perplexities, shares, and bits per character and byte; infinite where a token is impossible.
 
     Args:
-        characters, num_bytes: of the text, words apart by a blank, and an end after every line
+        size: of the raw text; None: nobody knows, and there are no bits per character and byte
     """
     whole = sums["all"]
     report: Dict[str, Any] = {}
@@ -63,7 +60,14 @@ def perplexities(sums: Dict[str, Dict[str, Any]], characters: int, num_bytes: in
             "model_perplexity": _perplexity(s["model_nats"], s["model_impossible"], s["tokens"]),
         }
     bits = math.inf if whole["impossible"] else whole["nats"] / math.log(2)
-    return {**report, "bits_per_character": bits / characters, "bits_per_byte": bits / num_bytes}
+    characters, total = size or (None, None)
+    return {
+        **report,
+        "characters": characters,
+        "bytes": total,
+        "bits_per_character": bits / characters if characters else None,
+        "bits_per_byte": bits / total if total else None,
+    }
 
 
 def _perplexity(nats: float, impossible: int, tokens: int) -> float:
@@ -72,22 +76,15 @@ def _perplexity(nats: float, impossible: int, tokens: int) -> float:
     return math.inf if impossible else perplexity(nats, tokens)
 
 
-def lengths(words: List[str]) -> Tensor:
-    """Return the characters and bytes of every entry of a dictionary with the blank or line end after it, (V, 2).
-
-    ``</s>`` has none: the line end is counted with the line's last word, and an empty line's apart.
-    """
-    sizes = [(len(w) + 1, len(w.encode("utf-8", "surrogateescape")) + 1) for w in words]
-    sizes[2] = (0, 0)
-    return torch.tensor(sizes)
-
-
 def text_table(report: Dict[str, Any]) -> str:
-    """Return the report as lines of text."""
+    """Return the report as lines of text; ``<unk>`` has one if the text has it."""
     lines = [f"{'':<16}{'tokens':>12}{'share':>9}{'impossible':>12}{'perplexity':>14}{'model alone':>14}"]
-    for part, name in (("all", "overall"), ("known", "known words"), ("new", "new words")):
+    for part, name in PARTS.items():
         r = report[part]
+        if part == "unk" and not r["tokens"]:
+            continue
         numbers = f"{r['tokens']:>12,}{r['share']:>9.1%}{r['impossible']:>12,}"
         lines.append(f"{name:<16}{numbers}{r['perplexity']:>14,.2f}{r['model_perplexity']:>14,.2f}")
-    lines.append(f"bits per character {report['bits_per_character']:.4f}, per byte {report['bits_per_byte']:.4f}")
+    if report["characters"]:
+        lines.append(f"bits per character {report['bits_per_character']:.4f}, per byte {report['bits_per_byte']:.4f}")
     return "\n".join(lines)

@@ -15,6 +15,8 @@ from fairseq import utils
 from torch import Tensor
 
 from fairseq_groc.data.stream_dataset import StreamDataset
+from fairseq_groc.errors import OptionError
+from fairseq_groc.modules.probabilities import numbers_of
 
 logger = logging.getLogger(__name__)
 REPORT = 20  # seconds between lines that say how far a pass is
@@ -41,7 +43,12 @@ def blocks(model, dataset: StreamDataset, place: Place, begin: int = 0) -> Itera
 
     Args:
         begin: leave out the blocks that begin before this token of their streams
+
+    Raises:
+        OptionError: more streams than tokens.
     """
+    if place.streams > dataset.num_tokens_total:
+        raise OptionError(f"--streams {place.streams:,}: the text has {dataset.num_tokens_total:,} tokens. Give fewer.")
     device = next(model.parameters()).device
     plans = dataset.plan(1, place.streams // place.workers, place.workers, place.block)[place.worker :: place.workers]
     reported = time.monotonic()
@@ -78,6 +85,9 @@ class TokenScores:
 def score(model, dataset: StreamDataset, place: Place, verify_every: int = 0, chunk: int = 16_384) -> TokenScores:
     """Score every token of a worker's streams at the targets alone.
 
+    Raises:
+        DataError: a score is not a number.
+
     Args:
         verify_every: of so many blocks one is scored by its full distributions instead, whose sums are checked; 0: none
         chunk: words whose scores are held at a time
@@ -90,7 +100,11 @@ def score(model, dataset: StreamDataset, place: Place, verify_every: int = 0, ch
         else:
             losses = model.decoder.losses(*model.decoder.without_scores(model, sample["net_input"]), target, chunk)
             adapted, own = (-part for part in losses)
-        for found, values in ((scores.targets, target), (scores.adapted, adapted), (scores.own, own)):
+        for found, values in (
+            (scores.targets, target),
+            (scores.adapted, numbers_of("adapted model", adapted)),
+            (scores.own, numbers_of("model", own)),
+        ):
             found.append(values[real].cpu())
     return scores
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
 from filelock import FileLock
 
 from fairseq_groc.errors import CacheError, DataError
+from fairseq_groc.files import replace_file
 from fairseq_groc.lexicon.tables import words_fingerprint
-from fairseq_groc.modules.adapters import AdapterSettings
+from fairseq_groc.modules.adapters import OPTIONS, AdapterSettings
 from fairseq_groc.modules.adapters.store import REMEDY, EntryStore, read_header
 from fairseq_groc.modules.export import fingerprint as module_fingerprint
 
 logger = logging.getLogger(__name__)
 TUNED = "adapters.json"  # in the data folder: settings by the model's fingerprint
-FORMAT = 1  # of it; raise whenever the meaning of the settings or of the fingerprint changes
+FORMAT = 2  # of it; raise whenever the meaning of the settings or of the fingerprint changes
 
 
 def fingerprint(decoder) -> str:
@@ -44,31 +44,44 @@ def tuned_adapters(data: Path, decoder) -> Optional[Tuple[AdapterSettings, Optio
     if tuned is None:
         return None
     settings = AdapterSettings(**tuned["settings"])
-    chosen = ", ".join(f"{name} {value:g}" for name, value in settings.changes().items())
+    chosen = ", ".join(f"{name} {value:g}" for name, value in settings.acting().items())
     logger.info(f"adapters as tuned on '{tuned['split']}' (--no-tuned-adapters leaves them out): {chosen or 'none'}")
     return settings, tuned.get("cache_text")
 
 
 def store_tuned(data: Path, decoder, settings: AdapterSettings, **found: Any) -> None:
     """Write the settings for this model, and what is known of how they were found, beside those of others."""
-    path, scratch = data / TUNED, data / f".{TUNED}"
+    path = data / TUNED
     with FileLock(data / f".{TUNED}.lock"):  # another model may be tuned at the same time
         models = _read(path) if path.exists() else {}
-        models[fingerprint(decoder)] = {"settings": settings.changes(), **found}
-        scratch.write_text(json.dumps({"format": FORMAT, "models": models}, indent=1) + "\n")
-        os.replace(scratch, path)
+        models[fingerprint(decoder)] = {"settings": settings.acting(), **found}
+        with replace_file(path) as file:
+            file.write(json.dumps({"format": FORMAT, "models": models}, indent=1, allow_nan=False) + "\n")
 
 
 def _read(path: Path) -> Dict[str, Any]:
     """Return the settings of every model."""
     try:
-        stored = dict(json.loads(path.read_text()))
-        if stored.get("format") == FORMAT:
-            return dict(stored["models"])
-    except (ValueError, TypeError, KeyError):
-        stored = {}
-    what = f"has format {stored['format']}, expected {FORMAT}" if "format" in stored else "is not readable"
-    raise DataError(f"{path} {what}. Remove it and tune again: python -m fairseq_groc tune.") from None
+        stored = json.loads(path.read_text())
+    except (ValueError, RecursionError):
+        stored = None
+    known = stored.get("format", FORMAT) if isinstance(stored, dict) else FORMAT
+    if known == FORMAT and isinstance(stored, dict) and _in_range(stored.get("models")):
+        return stored["models"]
+    what = "is not readable" if known == FORMAT else f"has format {known}, expected {FORMAT}"
+    raise DataError(f"{path} {what}. Remove it and tune again: python -m fairseq_groc tune.")
+
+
+def _in_range(models: Any) -> bool:
+    """Say whether these are settings of models, each as its option wants it; those of other people's caches are not known."""
+    return isinstance(models, dict) and all(
+        isinstance(model, dict)
+        and isinstance(model.get("settings"), dict)
+        and not any(name in OPTIONS and OPTIONS[name].refusal(value) for name, value in model["settings"].items())
+        and isinstance(model.get("split"), str)
+        and isinstance(model.get("cache_text"), (str, type(None)))
+        for model in models.values()
+    )
 
 
 def open_remembered(folder: Path, decoder) -> EntryStore:

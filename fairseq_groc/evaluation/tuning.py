@@ -1,55 +1,28 @@
-"""Search the settings of adapters in one pass of the model: states are computed once, and many settings are scored.
+"""Search the settings of adapters: the model reads a text once, its caches read what it made of it as often as need be.
 
-n: tokens; S: settings of a cache.
+n: tokens; d: size of h.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
+import tempfile
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fairseq_groc.data.stream_dataset import StreamDataset
+from fairseq_groc.evaluation.grid import Grid
 from fairseq_groc.evaluation.scoring import Place, blocks
-from fairseq_groc.modules.adapters import CACHES, OPTIONS, Adapter, AdapterSettings, Memory
+from fairseq_groc.modules.adapters import OPTIONS, Adapter, AdapterSettings, Memory
 from fairseq_groc.modules.adapters.caches import LocalCache
 from fairseq_groc.modules.adapters.mass import mix
 from fairseq_groc.modules.probabilities import perplexity, uniform_mixture_at
 
-
-@dataclass
-class Grid:
-    """What is tried. Weights are those of the cache, 1 - lambda of the paper.
-
-    Args:
-        cache: a registered one, or none
-        weights: of the cache
-        thetas, sizes: of the local cache
-        neighbors: of the unbounded cache
-        uniform: weights of the uniform distribution
-        discounts: of new words
-        more: values of other options, by name
-    """
-
-    cache: str
-    weights: Sequence[float] = (0.034, 0.067, 0.1, 0.133, 0.167)  # GroC, appendix C.4: lambda from 0.833 to 0.966
-    thetas: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0)
-    sizes: Sequence[int] = (5_000,)
-    neighbors: Sequence[int] = (1_024,)
-    uniform: Sequence[float] = (0.0,)
-    discounts: Sequence[float] = (1.0,)
-    more: Dict[str, Sequence[float]] = field(default_factory=dict)
-
-    def of_cache(self) -> List[Dict[str, Any]]:
-        """Return the settings that change what the cache remembers, not how much of it is mixed in."""
-        given = {"cache_theta": self.thetas, "cache_size": self.sizes, "cache_neighbors": self.neighbors, **self.more}
-        names = CACHES[self.cache].options if self.cache != "none" else ()
-        values = itertools.product(*(given.get(name, (OPTIONS[name].default,)) for name in names))
-        return [dict(zip(names, chosen)) for chosen in values]
+TIE = 1e-9  # perplexities that differ by less, relatively, are the same
 
 
 @dataclass
@@ -60,121 +33,158 @@ class Pass:
         lprobs: of the target by the model alone, (n)
         new: log-probability of all new words together, (n)
         targets: (n)
-        mass: log of the cache's mass on the target, (S, n)
-        present: whether the cache remembers anything, (n)
         words: mask (V) of the real words, which the uniform distribution has
         new_words: mask (V) of those that the training text lacks
+        mass: for settings of a cache, log of its mass on the target, (n), and whether it remembers anything, (n)
     """
 
     lprobs: Tensor
     new: Tensor
     targets: Tensor
-    mass: Tensor
-    present: Tensor
     words: Tensor
     new_words: Tensor
+    mass: Dict[Tuple[float, ...], Tuple[Tensor, Tensor]] = field(default_factory=dict)
+
+
+class States:
+    """The h of a text block by block, in a temporary file of 4 d bytes a token: caches read it again without the model.
+
+    Args:
+        place: how the text is read
+    """
+
+    def __init__(self, model, dataset: StreamDataset, place: Place):
+        self.model, self._dataset, self._place = model, dataset, place
+        self.padding = dataset.dictionary.pad()
+        self._file = tempfile.TemporaryFile(prefix="groc-tune-")
+
+    def __enter__(self) -> "States":
+        return self
+
+    def __exit__(self, *error) -> None:
+        self._file.close()
+
+    def blocks(self) -> Iterator[dict]:
+        """Yield the batches."""
+        return blocks(self.model, self._dataset, self._place)
+
+    def append(self, h: Tensor) -> None:
+        """Append those of a block, (B, T, d)."""
+        np.save(self._file, h.float().cpu().numpy())
+
+    def __iter__(self) -> Iterator[Tuple[Tensor, dict]]:
+        """Yield those of every block, and the batch."""
+        self._file.seek(0)
+        for sample in self.blocks():
+            yield torch.from_numpy(np.load(self._file)).to(sample["target"].device), sample
 
 
 @torch.no_grad()
-def read(model, dataset: StreamDataset, place: Place, adapter: Adapter, grid: Grid) -> Pass:
+def read(states: States, adapter: Adapter, cache: str) -> Pass:
     """Run the model over a text once.
 
     Args:
+        states: of this text, empty as yet
         adapter: knows which words are real and which are new
+        cache: nothing is kept for it where it is none
     """
-    decoder, padding = model.decoder, dataset.dictionary.pad()
+    decoder = states.model.decoder
     decoder.adapter = None
-    memories = [Memory(adapter.with_settings(settings)) for settings in _settings_of(grid)]
-    columns: Dict[str, List[Tensor]] = {name: [] for name in ("lprobs", "new", "targets", "present", "mass")}
-    for sample in blocks(model, dataset, place):
-        tokens, target = sample["net_input"]["src_tokens"], sample["target"]
-        kept = target != padding
-        output = model(**sample["net_input"])
+    columns: Dict[str, List[Tensor]] = {name: [] for name in ("lprobs", "new", "targets")}
+    for sample in states.blocks():
+        target = sample["target"]
+        kept = target != states.padding
+        output = states.model(**sample["net_input"])
         lprobs = torch.log_softmax(output[0].float(), -1)
-        h = getattr(decoder, decoder.output_layer_name).features
-        mass, present = _mass([memory.see(h, tokens, padding) for memory in memories], target, grid)
         columns["lprobs"].append(lprobs.gather(2, target.unsqueeze(2))[..., 0][kept])
         columns["new"].append(lprobs[..., adapter.new].logsumexp(-1)[kept])  # -inf if there are none
         columns["targets"].append(target[kept])
-        columns["present"].append(present[kept])
-        columns["mass"].append(mass[:, kept])
-    found = {name: torch.cat(parts, dim=-1) for name, parts in columns.items()}
-    return Pass(**found, words=adapter.words, new_words=adapter.new)
+        if cache != "none":
+            states.append(getattr(decoder, decoder.output_layer_name).features)
+    lprobs, new, targets = (torch.cat(parts) for parts in columns.values())
+    return Pass(lprobs, new, targets, adapter.words, adapter.new)
 
 
-def _settings_of(grid: Grid) -> List[AdapterSettings]:
-    """Return settings of one memory for each cache that reads the text by itself; a local one serves all of its settings."""
-    if grid.cache == "none":
-        return []
-    weight: Dict[str, Any] = {f"{grid.cache}_weight": 0.5}
+@torch.no_grad()
+def remember(found: Pass, states: States, adapter: Adapter, grid: Grid) -> None:
+    """Let the cache read the text with those of its settings that it has not had yet."""
+    missing = [chosen for chosen in grid.of_cache() if chosen not in found.mass]
+    parts: List[Tuple[Tensor, Tensor]] = []
+    for h, sample in states if missing else ():
+        if sample["net_input"]["block"].begin == 0:  # streams of another group, which remember nothing
+            memories = [Memory(adapter.with_settings(settings)) for settings in _settings_of(grid, missing)]
+        kept = sample["target"] != states.padding
+        views = [memory.see(h, sample["net_input"]["src_tokens"], states.padding) for memory in memories]
+        mass, present = _mass(views, sample["target"], missing)
+        parts.append((mass[:, kept], present[:, kept]))
+    for number, chosen in enumerate(missing):
+        found.mass[chosen] = tuple(torch.cat([part[which][number] for part in parts]) for which in (0, 1))  # type: ignore[assignment]
+
+
+def _settings_of(grid: Grid, missing: Sequence[Tuple[float, ...]]) -> List[AdapterSettings]:
+    """Return settings of one memory for each that reads the text by itself; a local cache serves all of its settings."""
+    weight = {f"{grid.cache}_weight": 0.5}
     if grid.cache == "local":
-        return [AdapterSettings(**weight, cache_theta=1.0, cache_size=max(grid.sizes))]
-    return [AdapterSettings(**weight, **chosen) for chosen in grid.of_cache()]
+        return [AdapterSettings(**weight, cache_theta=1.0, cache_size=max(size for _, size in missing))]
+    return [AdapterSettings(**weight, **dict(zip(grid.cache_options(), chosen))) for chosen in missing]
 
 
-def _mass(views: List, target: Tensor, grid: Grid) -> Tuple[Tensor, Tensor]:
-    """Return the log of the mass on the targets for each setting, (S, B, T), and where anything is remembered, (B, T)."""
-    if not views:
-        return torch.full((1, *target.shape), -math.inf, device=target.device), torch.zeros_like(target, dtype=torch.bool)
-    found, present = [], None
+def _mass(views: List, target: Tensor, settings: Sequence[Tuple[float, ...]]) -> Tuple[Tensor, Tensor]:
+    """Return for each setting the log of the mass on the targets, and where anything is remembered, (S, B, T) each."""
+    found: List[List[Tuple[Tensor, Tensor]]] = []  # by stream of each view, of each setting that it has
     for view in views:
         ((_, cache, streams),) = view.rows
-        rows = []
         for stream, targets in zip(streams, target):
-            if isinstance(cache, LocalCache):
-                seen = list(cache.rows(stream, grid.thetas, grid.sizes))
-            else:
-                seen = [cache.row(stream)]
-            found_at = [s.mass_at(targets) for s in seen]
-            rows.append((torch.stack([mass for mass, _ in found_at]), found_at[0][1]))
-        found.append(torch.stack([mass for mass, _ in rows], 1))
-        present = torch.stack([there for _, there in rows])
-    return torch.cat(found), present  # type: ignore[return-value]
+            seen = cache.rows(stream, settings) if isinstance(cache, LocalCache) else [cache.row(stream)]  # type: ignore[arg-type]
+            found.append([s.mass_at(targets) for s in seen])
+    shape = (len(views), target.size(0), -1, target.size(1))
+    by_stream = [torch.stack([torch.stack([pair[which] for pair in of]) for of in found]).view(shape) for which in (0, 1)]
+    return tuple(part.transpose(1, 2).flatten(0, 1) for part in by_stream)  # type: ignore[return-value]
 
 
-def search(found: Pass, grid: Grid) -> Iterator[Tuple[AdapterSettings, float]]:
-    """Yield every setting of the grid and its perplexity; infinite where a token is impossible."""
-    weights = grid.weights if grid.cache != "none" else (0.0,)
-    for discount, uniform in itertools.product(grid.discounts, grid.uniform):
-        lprobs = _discounted(found, discount)
-        if uniform > 0:
-            lprobs = -uniform_mixture_at(-lprobs, uniform, found.words, found.targets)
-        for number, chosen in enumerate(grid.of_cache()):
-            for weight in weights:
-                settings = AdapterSettings(new_word_discount=discount, uniform_weight=uniform)
-                mixed = lprobs
-                if grid.cache != "none":
-                    settings = settings.replaced(**{f"{grid.cache}_weight": weight, **chosen})
-                    mixed = mix(lprobs, weight, found.mass[number], found.present)
-                yield settings, perplexity(float(-mixed.double().sum()), len(mixed))
+def search(found: Pass, grid: Grid, tried: Mapping[AdapterSettings, float]) -> Iterator[Tuple[AdapterSettings, float]]:
+    """Yield every setting of the grid that was not tried and its perplexity; infinite where a token is impossible."""
+    model, lprobs = None, found.lprobs
+    for settings in grid.settings():
+        if settings in tried:
+            continue
+        if model != (settings.new_word_discount, settings.uniform_weight):
+            model = settings.new_word_discount, settings.uniform_weight
+            lprobs = _adapted(found, *model)
+        mixed = lprobs
+        for weight in settings.caches().values():
+            mixed = mix(lprobs, weight, *found.mass[grid.of_cache_in(settings)])
+        yield settings, perplexity(float(-mixed.double().sum()), len(mixed))
 
 
-def _discounted(found: Pass, factor: float) -> Tensor:
-    """p' = p f / (1 - (1 - f) p(new)), with f only on new words."""
-    if factor == 1:
-        return found.lprobs
-    shift = torch.where(found.new_words[found.targets], math.log(factor), 0.0)
-    return found.lprobs + shift - torch.log1p((factor - 1) * found.new.exp())
+def _adapted(found: Pass, factor: float, uniform: float) -> Tensor:
+    """Return what needs no cache: p' = p f / (1 - (1 - f) p(new)), with f only on new words, and the uniform distribution."""
+    lprobs = found.lprobs
+    if factor != 1:
+        shift = torch.where(found.new_words[found.targets], math.log(factor), 0.0)
+        lprobs = lprobs + shift - torch.log1p((factor - 1) * found.new.exp())
+    return -uniform_mixture_at(-lprobs, uniform, found.words, found.targets) if uniform > 0 else lprobs
 
 
-def best(tried: Sequence[Tuple[AdapterSettings, float]]) -> Tuple[AdapterSettings, float]:
-    """Return the setting with the smallest perplexity; the first of equals."""
-    return min(tried, key=lambda pair: pair[1])
+def best(tried: Mapping[AdapterSettings, float]) -> Tuple[AdapterSettings, float]:
+    """Return the setting with the smallest perplexity; of equals the one nearest to what changes nothing."""
+    lowest = min(tried.values())
+    equal = [settings for settings, ppl in tried.items() if ppl <= lowest * (1 + TIE)]
+    winner = min(equal, key=lambda s: [abs(value - OPTIONS[name].default) for name, value in vars(s).items()])
+    return winner, tried[winner]
 
 
 def heat_map(
-    tried: Sequence[Tuple[AdapterSettings, float]], grid: Grid
+    tried: Mapping[AdapterSettings, float], cache: str
 ) -> Optional[Tuple[str, List[float], List[float], List[List[float]]]]:
     """Return the name and values of one axis, lambda's values, and the perplexities between, at the best of what else varies."""
-    axis = {"local": "cache_theta", "unbounded": "cache_neighbors"}.get(grid.cache)
-    if axis is None:
+    axis = {"local": "cache_theta", "unbounded": "cache_neighbors"}.get(cache)
+    tried = {s: ppl for s, ppl in tried.items() if s.caches()}
+    if axis is None or not tried:
         return None
     winner, _ = best(tried)
-    across = sorted({getattr(s, axis) for s, _ in tried})
-    weights = sorted({s.caches()[grid.cache] for s, _ in tried}, reverse=True)
-    table = {}
-    for s, ppl in tried:
-        place: Dict[str, Any] = {axis: getattr(s, axis), f"{grid.cache}_weight": s.caches()[grid.cache]}
-        if winner.replaced(**place) == s:  # the rest is the winner's
-            table[place[axis], place[f"{grid.cache}_weight"]] = ppl
-    return axis, across, [1 - w for w in weights], [[table[a, w] for a in across] for w in weights]
+    across = sorted({getattr(s, axis) for s in tried})
+    weights = sorted({s.caches()[cache] for s in tried}, reverse=True)
+    places: List[List[Dict[str, Any]]] = [[{axis: a, f"{cache}_weight": w} for a in across] for w in weights]
+    table = [[tried[winner.replaced(**place)] for place in row] for row in places]  # the rest is the winner's
+    return axis, across, [1 - w for w in weights], table

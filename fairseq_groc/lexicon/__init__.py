@@ -2,14 +2,15 @@
 
 import inspect
 from pathlib import Path
-from typing import Optional, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.base import LEXICONS, Entry, Lexicon, NoLexicon, Relation, gloss_words, register_lexicon
 from fairseq_groc.lexicon.file import FileLexicon
 from fairseq_groc.lexicon.restricted import RestrictedLexicon
+from fairseq_groc.lexicon.several import SeveralLexicons
 from fairseq_groc.lexicon.thinned import ThinnedLexicon
-from fairseq_groc.lexicon.wordnet import WordNetLexicon, find_wordnet
+from fairseq_groc.lexicon.wordnet import NounsFirstLexicon, WordNetLexicon, find_wordnet
 
 __all__ = [
     "LEXICONS",
@@ -17,14 +18,18 @@ __all__ = [
     "FileLexicon",
     "Lexicon",
     "NoLexicon",
+    "NounsFirstLexicon",
     "Relation",
     "RestrictedLexicon",
+    "SeveralLexicons",
     "ThinnedLexicon",
     "WordNetLexicon",
     "find_wordnet",
     "gloss_words",
     "open_lexicon",
+    "open_lexicons",
     "register_lexicon",
+    "sources_of",
 ]
 
 
@@ -44,6 +49,23 @@ def open_lexicon(path: Optional[str] = None) -> Lexicon:
         )
     if path and Path(path).is_file():
         return FileLexicon(Path(path))
+    return WordNetLexicon(find_wordnet(path))
+
+
+def open_lexicons(paths: Optional[Sequence[str]] = None) -> Lexicon:
+    """Open lexicons of which the first that has a word wins; each is given as to ``open_lexicon``. None at all: WordNet."""
+    lexicons = [open_lexicon(path) for path in paths or ["wordnet"]]
+    return lexicons[0] if len(lexicons) == 1 else SeveralLexicons(lexicons)
+
+
+def sources_of(paths: Optional[Sequence[str]] = None) -> List[str]:
+    """Return what opens the same lexicons from any folder: files by their absolute paths."""
+    return [path if path.partition(":")[0] in LEXICONS else str(Path(path).resolve()) for path in paths or ["wordnet"]]
+
+
+@register_lexicon("wordnet")
+def _wordnet(path: Optional[str] = None) -> Lexicon:
+    """Open this machine's WordNet, or the one in a folder."""
     return WordNetLexicon(find_wordnet(path))
 
 

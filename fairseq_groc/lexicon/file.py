@@ -6,10 +6,12 @@ import codecs
 import hashlib
 import json
 from pathlib import Path
-from typing import Dict, List, Tuple
+from typing import Dict, Iterable, List, Optional, Tuple
 
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.base import Entry, Relation, gloss_words
+
+SPECIAL = {"<s>", "<pad>", "</s>", "<unk>"}
 
 
 class FileLexicon:
@@ -17,16 +19,15 @@ class FileLexicon:
 
     A ``.jsonl`` file holds one object a line, ``{"word": "...", "relations": ["...", ...], "definition": "..."}``;
     any other file holds one line a word, ``word TAB relations separated by blanks TAB definition``. Relations and
-    definition may be empty. Look-up is by the exact word, then lower-cased.
+    definition may be empty. Look-up is by the exact word, then lower-cased, then whatever the case.
 
     Raises:
-        LexiconError: a line that cannot be read, with the file and the line number.
+        LexiconError: no line, or one that cannot be read, with the file and the line number.
     """
-
-    name = "file"
 
     def __init__(self, path: Path):
         self.path = Path(path)
+        self.name = self.path.name
         parse = _parse_json if self.path.suffix == ".jsonl" else _parse_tsv
         raw = self.path.read_bytes()
         self._digest = hashlib.sha256(raw).hexdigest()[:16]
@@ -34,11 +35,16 @@ class FileLexicon:
         for number, line in enumerate(raw.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
             if line.strip():
                 self._add(line.rstrip(b"\r"), number, parse)
+        if not self._entries:
+            raise LexiconError(f"{self.path}: no entries, expected lines of {_expected(self.path)}. 'none' is the empty lexicon.")
+        capitals = (word for word in reversed(self._entries) if word.lower() not in self._entries)
+        self._lowered = {word.lower(): self._entries[word] for word in capitals}  # the first of several
 
     def _add(self, line: bytes, number: int, parse) -> None:
         try:
             word, relations, definition = parse(line.decode("utf-8"))
-        except (ValueError, KeyError, TypeError) as error:
+            _check(word, relations)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise LexiconError(
                 f"{self.path}:{number}: cannot read this line ({error}); expected {_expected(self.path)}. "
                 "Mend the line or remove it."
@@ -50,10 +56,21 @@ class FileLexicon:
         self._entries[word] = (relations, definition, number)
 
     def fingerprint(self) -> str:
-        return f"file-{self._digest}"
+        return f"{'file-lowered' if self._lowered else 'file'}-{self._digest}"
+
+    def _find(self, word: str) -> Optional[Tuple[List[str], str, int]]:
+        return self._entries.get(word) or self._entries.get(word.lower()) or self._lowered.get(word.lower())
+
+    def unused(self, words: Iterable[str]) -> Dict[str, int]:
+        """Return the entries that none of *words* gets, with their line numbers."""
+        used = {found[2] for found in map(self._find, words) if found}
+        return {word: number for word, (_, _, number) in self._entries.items() if number not in used}
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
     def lookup(self, word: str, max_relations: int, max_definition: int) -> Entry:
-        found = self._entries.get(word) or self._entries.get(word.lower())
+        found = self._find(word)
         if found is None:
             return Entry()
         relations, definition, number = found
@@ -64,6 +81,14 @@ class FileLexicon:
             tuple(gloss_words(definition)[:max_definition]),
             source,
         )
+
+
+def _check(word: str, relations: List[str]) -> None:
+    """Refuse what would point to an entry of fairseq's, or be no word that a text can have."""
+    if special := SPECIAL.intersection([word, *relations]):
+        raise ValueError(f"{special.pop()} is a symbol of fairseq's, not a word")
+    if blank := next((r for r in relations if r.split() != [r]), None):
+        raise ValueError(f"relation {blank!r} is more than one word")
 
 
 def _expected(path: Path) -> str:
@@ -81,6 +106,8 @@ def _parse_tsv(line: str) -> Tuple[str, List[str], str]:
 
 def _parse_json(line: str) -> Tuple[str, List[str], str]:
     record = json.loads(line)
+    if unknown := set(record) - {"word", "relations", "definition"}:
+        raise ValueError(f"unknown {', '.join(map(repr, sorted(unknown)))}")
     word, relations, definition = record["word"], record.get("relations", []), record.get("definition", "")
     if not isinstance(word, str) or not word or not isinstance(definition, str):
         raise ValueError("word and definition must be strings, word not empty")

@@ -7,31 +7,67 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import re
 import shutil
-import uuid
-from dataclasses import dataclass
+import zipfile
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
+from filelock import FileLock
 
 from fairseq_groc.errors import TablesError
 from fairseq_groc.lexicon.base import Lexicon
 
-FORMAT = 1  # raise whenever the arrays, their meaning or the fingerprints change
+FORMAT = 2  # raise whenever the arrays, their meaning or the fingerprints change
 FOLDER = "lexicon-tables"
+FILE = "tables.zip"  # in it: the header and the arrays, uncompressed; a zip file has a checksum of each
+HEADER = "header.json"
 MAX_RELATIONS = 3  # GroC, appendix B.1
 MAX_DEFINITION = 10  # GroC, appendix B.1
 # int32 indexes 2 * 10**9 forms, a thousand times the words of any language; offsets count list items: int64.
-_DTYPES = {
-    "form_bytes": np.uint8,
-    "form_offsets": np.int64,
-    "relations": np.int32,
-    "relation_offsets": np.int64,
-    "definitions": np.int32,
-    "definition_offsets": np.int64,
+_DTYPES: Dict[str, np.dtype] = {
+    "form_bytes": np.dtype("u1"),
+    "form_offsets": np.dtype("<i8"),
+    "relations": np.dtype("<i4"),
+    "relation_offsets": np.dtype("<i8"),
+    "definitions": np.dtype("<i4"),
+    "definition_offsets": np.dtype("<i8"),
 }
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What tables were made from.
+
+    Args:
+        lexicon: fingerprint of the lexicon and of the limits
+        max_relations, max_definition: the limits, of a word
+        sources: what ``open_lexicons`` opens the lexicon by; empty: nobody knows
+    """
+
+    lexicon: str
+    max_relations: int
+    max_definition: int
+    sources: Tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, lexicon: Lexicon, max_relations: int, max_definition: int, sources: Sequence[str] = ()) -> "Origin":
+        """Return that of tables that are made from a lexicon."""
+        fingerprint = f"{lexicon.fingerprint()}-r{max_relations}-d{max_definition}"
+        return cls(fingerprint, max_relations, max_definition, tuple(sources))
+
+    @property
+    def limits(self) -> Tuple[int, int]:
+        return self.max_relations, self.max_definition
+
+    def is_of(self, lexicon: Lexicon) -> bool:
+        """Say whether the tables were made from this very lexicon."""
+        return self.lexicon == Origin.of(lexicon, *self.limits).lexicon
+
+    def __str__(self) -> str:
+        return f"{self.lexicon}: {', '.join(self.sources)}" if self.sources else self.lexicon
 
 
 @dataclass(frozen=True)
@@ -42,7 +78,7 @@ class LexiconTables:
         form_bytes, form_offsets: form i is ``form_bytes[form_offsets[i]:form_offsets[i + 1]]`` in UTF-8, i < F
         relations, relation_offsets: related forms of word v, at ``relation_offsets[v]:relation_offsets[v + 1]``
         definitions, definition_offsets: forms of the gloss of word v, likewise
-        lexicon: fingerprint of the lexicon that they were made from
+        origin: the lexicon that they were made from
     """
 
     form_bytes: np.ndarray
@@ -51,7 +87,7 @@ class LexiconTables:
     relation_offsets: np.ndarray
     definitions: np.ndarray
     definition_offsets: np.ndarray
-    lexicon: str
+    origin: Origin
 
     @property
     def num_words(self) -> int:
@@ -64,6 +100,15 @@ class LexiconTables:
     def forms(self) -> List[bytes]:
         raw, ends = self.form_bytes.tobytes(), self.form_offsets.tolist()
         return [raw[a:b] for a, b in zip(ends, ends[1:])]
+
+    def word_digests(self) -> np.ndarray:
+        """Return 64 bits of each word and of what it is made of, (V): the same words made of the same have the same."""
+        forms = np.frombuffer(b"".join(map(_digest, self.forms())), dtype="<u8")
+        related, glosses = forms[self.relations].tobytes(), forms[self.definitions].tobytes()
+        heads = np.stack([forms[: self.num_words], np.diff(self.relation_offsets).astype("<u8")], axis=1).tobytes()
+        r, d = (8 * self.relation_offsets).tolist(), (8 * self.definition_offsets).tolist()
+        rows = (heads[16 * v : 16 * v + 16] + related[r[v] : r[v + 1]] + glosses[d[v] : d[v + 1]] for v in range(self.num_words))
+        return np.frombuffer(b"".join(map(_digest, rows)), dtype="<u8")
 
     def coverage(self) -> Dict[str, int]:
         """Count the words with at least one relation, and with a definition."""
@@ -79,15 +124,17 @@ def build_tables(
     is_word: Callable[[int], bool] = lambda index: True,
     max_relations: int = MAX_RELATIONS,
     max_definition: int = MAX_DEFINITION,
+    sources: Sequence[str] = (),
 ) -> LexiconTables:
     """Look every word up once.
 
     Args:
         words: the V entries of the dictionary, in its order
         is_word: False for entries that are no words (``<pad>``, fillers); those are never looked up
+        sources: of the lexicon, as ``Origin`` has them
     """
     forms = {word: i for i, word in reversed(list(enumerate(words)))}  # the first of equal entries
-    spellings = [word.encode("utf-8", "surrogateescape") for word in words]
+    spellings = _spelled(words)
 
     def form_of(word: str) -> int:
         if word not in forms:
@@ -112,8 +159,16 @@ def build_tables(
         _offsets(relations),
         np.array([f for row in definitions for f in row], dtype=np.int32),
         _offsets(definitions),
-        f"{lexicon.fingerprint()}-r{max_relations}-d{max_definition}",
+        Origin.of(lexicon, max_relations, max_definition, sources),
     )
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=8).digest()
+
+
+def _spelled(words: Sequence[str]) -> List[bytes]:
+    return [word.encode("utf-8", "surrogateescape") for word in words]
 
 
 def _offsets(rows: Sequence) -> np.ndarray:
@@ -127,49 +182,106 @@ def words_fingerprint(words: Sequence[str]) -> str:
 
 
 def save_tables(folder: Path, tables: LexiconTables, words: Sequence[str]) -> None:
-    """Write the tables below *folder*; they appear whole or not at all, however the writing ends."""
+    """Write the tables below *folder*, where the old ones are until the new ones are whole, however the writing ends.
+
+    Raises:
+        TablesError: there is no room, or something else in the place of the tables.
+    """
     target = Path(folder) / FOLDER
-    scratch = Path(folder) / f".{FOLDER}-{uuid.uuid4().hex}"
-    scratch.mkdir()
-    try:
-        for name, dtype in _DTYPES.items():
-            np.save(scratch / f"{name}.npy", getattr(tables, name).astype(dtype, copy=False), allow_pickle=False)
-        header = {"format": FORMAT, "dictionary": words_fingerprint(words), "lexicon": tables.lexicon}
-        (scratch / "header.json").write_text(json.dumps(header, indent=1) + "\n")
-        if target.exists():
-            shutil.rmtree(target)
-        os.rename(scratch, target)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise TablesError(f"{target}: a {'link' if target.is_symlink() else 'file'}, expected a folder. Move it away.")
+    target.mkdir(exist_ok=True)
+    header = {"format": FORMAT, "dictionary": words_fingerprint(words), **asdict(tables.origin)}
+    scratch = target / f".{FILE}"
+    with FileLock(target / ".lock"):  # what a killed process has left is nobody's, then, and is written over
+        try:
+            with zipfile.ZipFile(scratch, "w") as archive:
+                archive.writestr(zipfile.ZipInfo(HEADER), json.dumps(header, indent=1) + "\n")
+                for name, dtype in _DTYPES.items():
+                    archive.writestr(zipfile.ZipInfo(name), getattr(tables, name).astype(dtype, copy=False).tobytes())
+            _read(scratch)
+            scratch.replace(target / FILE)
+        except Exception as error:  # of the system, or of zipfile about what is not there
+            raise TablesError(f"{target}: the tables could not be written ({error}). Is there room? Run this again.") from None
+        finally:
+            scratch.unlink(missing_ok=True)
+    for old in (target / HEADER, *target.glob("*.npy")):  # of version 0.1.0, which could leave litter as well
+        old.unlink(missing_ok=True)
+    for litter in Path(folder).glob(f".{FOLDER}-" + "[0-9a-f]" * 32):
+        shutil.rmtree(litter, ignore_errors=True)
 
 
 def load_tables(folder: Path, words: Sequence[str]) -> LexiconTables:
-    """Memory-map the tables below *folder*.
+    """Read the tables below *folder*, also those of version 0.1.0, and check all that indexing relies on.
 
     Raises:
-        TablesError: they are missing, of another format, or made for another dictionary.
+        TablesError: they are missing, damaged, of another format, or made for another dictionary.
     """
     source = Path(folder) / FOLDER
     remedy = f"Rebuild them: python -m fairseq_groc tables {folder}"
+    whole = (source / FILE).exists()
+    if not whole and not (source / HEADER).exists():
+        raise TablesError(f"{source}: no lexicon tables. {remedy}")
     try:
-        header = json.loads((source / "header.json").read_text())
-    except FileNotFoundError:
-        raise TablesError(f"{source}: no lexicon tables. {remedy}") from None
-    except ValueError:
-        header = None
+        header, tables = _read(source / FILE) if whole else _read_first_format(source)
+        if header["dictionary"] != words_fingerprint(words):
+            raise ValueError(f"made for another dictionary than {folder}/dict.txt")
+        _check(tables, words)
+    except Exception as error:  # whatever zipfile, json and numpy make of damaged files
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise TablesError(f"{source}: {reason}. {remedy}") from None
+    return tables
+
+
+def _read(path: Path) -> Tuple[Dict[str, Any], LexiconTables]:
+    """Return the header and the tables of a file, all of it as it was written."""
+    with zipfile.ZipFile(path) as archive:
+        header = json.loads(archive.read(HEADER))
+        _check_format(header, FORMAT)
+        arrays = {name: np.frombuffer(archive.read(name), dtype) for name, dtype in _DTYPES.items()}
+    made = header["lexicon"], header["max_relations"], header["max_definition"], tuple(header["sources"])
+    return header, LexiconTables(**arrays, origin=Origin(*made))
+
+
+def _read_first_format(source: Path) -> Tuple[Dict[str, Any], LexiconTables]:
+    """Return the header and the tables of a folder that version 0.1.0 wrote, without checksums."""
+    header = json.loads((source / HEADER).read_text())
+    _check_format(header, 1)
+    arrays = {name: np.load(source / f"{name}.npy", allow_pickle=False) for name in _DTYPES}
+    for name, array in arrays.items():
+        if array.dtype != _DTYPES[name] or array.ndim != 1:
+            raise ValueError(f"{name} is an array of {array.ndim} dimensions of {array.dtype}, expected 1 of {_DTYPES[name]}")
+    lexicon = header["lexicon"]
+    found = re.search(r"-r(\d+)-d(\d+)$", lexicon)
+    limits = (int(found[1]), int(found[2])) if found else (MAX_RELATIONS, MAX_DEFINITION)
+    sources = tuple(filter(None, [known_source(lexicon)]))
+    return header, LexiconTables(**arrays, origin=Origin(lexicon, *limits, sources))
+
+
+def known_source(lexicon: str) -> Optional[str]:
+    """Return the name that opens a lexicon of the package's, by the fingerprint in tables or checkpoints; None: it is another."""
+    kind = re.sub(r"(-[0-9a-f]{16})?-r\d+-d\d+$", "", lexicon)
+    names = {"none": "none", "wordnet": "wordnet_nouns_first", "wordnet-by-use": "wordnet", "synonyms-wordnet": "synonyms"}
+    return names.get(kind)
+
+
+def _check_format(header: Any, expected: int) -> None:
     if not isinstance(header, dict) or "lexicon" not in header:
-        raise TablesError(f"{source}/header.json is not readable. {remedy}") from None
-    if header.get("format") != FORMAT:
-        raise TablesError(f"{source}: tables of format {header.get('format')}, expected {FORMAT}. {remedy}")
-    if header.get("dictionary") != words_fingerprint(words):
-        raise TablesError(f"{source}: made for another dictionary than {folder}/dict.txt. {remedy}")
-    try:
-        arrays = {name: _load_array(source / f"{name}.npy") for name in _DTYPES}
-    except (OSError, ValueError, EOFError) as error:
-        raise TablesError(f"{source}: {error}. {remedy}") from None
-    return LexiconTables(**arrays, lexicon=header["lexicon"])
+        raise ValueError(f"{HEADER} is not readable")
+    if header.get("format") != expected:
+        raise ValueError(f"tables of format {header.get('format')}, expected {FORMAT}")
 
 
-def _load_array(path: Path) -> np.ndarray:
-    large = path.stat().st_size > 1 << 20  # an empty array cannot be mapped, a small one need not be
-    return np.load(path, mmap_mode="r" if large else None, allow_pickle=False)
+def _check(tables: LexiconTables, words: Sequence[str]) -> None:
+    """Refuse arrays that point beyond each other: kernels read what an index says."""
+    of_words = {"relation": tables.relations, "definition": tables.definitions}
+    for kind, items in {"form": tables.form_bytes, **of_words}.items():
+        offsets = getattr(tables, f"{kind}_offsets")
+        if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(items) or (offsets[1:] < offsets[:-1]).any():
+            raise ValueError(f"damaged: {kind}_offsets do not rise from 0 to {len(items):,}")
+        if kind in of_words and len(offsets) != len(words) + 1:
+            raise ValueError(f"damaged: {kind}_offsets are of {len(offsets) - 1:,} words, expected {len(words):,}")
+        if kind in of_words and len(items) and not 0 <= items.min() <= items.max() < tables.num_forms:
+            raise ValueError(f"damaged: {kind}s of {items.min():,} to {items.max():,}, expected 0 to {tables.num_forms - 1:,}")
+    if tables.forms()[: len(words)] != _spelled(words):
+        raise ValueError("damaged: the first forms are not the words of the dictionary")

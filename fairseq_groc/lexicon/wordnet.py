@@ -17,6 +17,8 @@ from fairseq_groc.lexicon.base import Entry, Relation, gloss_words, register_lex
 logger = logging.getLogger(__name__)
 
 _DATA_FILES = [f"{kind}.{pos}" for kind in ("index", "data") for pos in ("noun", "verb", "adj", "adv")]
+_TAG_COUNTS = "cntlist.rev"
+NOUNS_FIRST = "wordnet_nouns_first"
 _LEXNAMES = 45  # lexicographer files of WordNet 3.x; NLTK wants a line for each, their names are never read here
 
 
@@ -107,38 +109,63 @@ def _reader(path: Path):
 class WordNetLexicon:
     """Synonyms, hyponyms and glosses of English words (GroC, section 3.1 and appendix B.1).
 
-    Relations are single-token lemmas of all senses in WordNet's order, synonyms before hyponyms, never the word
-    itself. The gloss is the first sense's. Look-up is lower-cased, with WordNet's own morphology (dogs -> dog).
-    Not thread-safe, as NLTK's reader is not.
+    A word's senses come by how often its text corpora tag them, whatever their part of speech, and in WordNet's own order where
+    that is the same. Relations are single-token lemmas of all senses, synonyms before hyponyms, never the word itself, none of
+    them twice in other letters' case. The gloss is the first sense's, without its examples and their authors. Look-up is
+    lower-cased, with WordNet's own morphology (dogs -> dog). Not thread-safe, as NLTK's reader is not.
+
+    Raises:
+        LexiconError: the folder has no tag counts.
     """
 
     name = "wordnet"
+    _files = [*_DATA_FILES, _TAG_COUNTS]  # what answers depend on
 
     def __init__(self, path: Path):
         self.path = Path(path)
+        if missing := [name for name in self._files if not (self.path / name).is_file()]:
+            raise LexiconError(
+                f"{self.path}: no {missing[0]}, which says how often each sense is used. Give the folder of a whole WordNet, or "
+                f"--lexicon-path {NOUNS_FIRST}, which does without."
+            )
         self._wordnet = _reader(self.path)
 
     def fingerprint(self) -> str:
+        return f"wordnet-by-use-{self._digest()}"
+
+    def _digest(self) -> str:
         digest = hashlib.sha256()
-        for name in _DATA_FILES:
+        for name in self._files:
             digest.update((self.path / name).read_bytes())
-        return f"wordnet-{digest.hexdigest()[:16]}"
+        return digest.hexdigest()[:16]
 
     def lookup(self, word: str, max_relations: int, max_definition: int) -> Entry:
-        senses = self._wordnet.synsets(word.lower()) if word.strip() else []
+        senses = self._senses(word.lower()) if word.strip() else []
         if not senses:
             return Entry()
-        relations: Dict[str, str] = {}
+        relations: Dict[str, Relation] = {}
         for related, source in self._related(senses):
             if len(relations) == max_relations:
                 break
             if "_" not in related and related.lower() != word.lower():
-                relations.setdefault(related, source)
-        return Entry(
-            tuple(Relation(r, s) for r, s in relations.items()),
-            tuple(gloss_words(senses[0].definition())[:max_definition]),
-            senses[0].name(),
-        )
+                relations.setdefault(self._same(related), Relation(related, source))
+        gloss = gloss_words(self._definition(senses[0]))[:max_definition]
+        return Entry(tuple(relations.values()), tuple(gloss), senses[0].name())
+
+    def _senses(self, word: str) -> List:
+        """Return the senses of a lower-cased word, the most used first."""
+        senses = self._wordnet.synsets(word)
+        forms = {form for pos in "nvar" for form in self._wordnet._morphy(word, pos)}  # morphy() gives the first alone
+        return sorted(senses, key=lambda sense: -sum(lemma.count() for lemma in sense.lemmas() if lemma.name().lower() in forms))
+
+    def _definition(self, sense) -> str:
+        """Return a sense's definition: NLTK cuts the examples out, and leaves "- AUTHOR" of those that are quotations."""
+        parts = (part.strip() for part in sense.definition().split(";"))
+        return "; ".join(part for part in parts if not part.startswith("-"))
+
+    def _same(self, related: str) -> str:
+        """Return what two spellings of a relation share."""
+        return related.lower()
 
     def _related(self, senses: List) -> Iterator[Tuple[str, str]]:
         """Yield ``(lemma, source)``, best first; a lemma may come twice."""
@@ -157,9 +184,11 @@ class WordNetLexicon:
                     yield pos, example
 
 
-@register_lexicon("synonyms")
-class SynonymLexicon(WordNetLexicon):
-    """WordNet whose relations are synonyms alone, by the alphabet, as released GroC models have them.
+@register_lexicon(NOUNS_FIRST)
+class NounsFirstLexicon(WordNetLexicon):
+    """WordNet in NLTK's order of senses, nouns first: *be* is beryllium, *was* Washington. What 0.1.0 had for WordNet.
+
+    Relations that differ in case alone count as two, and the authors of quotations as words of a gloss.
 
     Args:
         path: folder of WordNet; by default this machine's
@@ -168,10 +197,30 @@ class SynonymLexicon(WordNetLexicon):
         LexiconError: there is no WordNet.
     """
 
-    name = "wordnet's synonyms by the alphabet"
+    name = "wordnet, nouns first"
+    _files = _DATA_FILES
 
     def __init__(self, path: Optional[str] = None):
         super().__init__(find_wordnet(path))
+
+    def fingerprint(self) -> str:
+        return f"wordnet-{self._digest()}"
+
+    def _senses(self, word: str) -> List:
+        return self._wordnet.synsets(word)
+
+    def _definition(self, sense) -> str:
+        return sense.definition()
+
+    def _same(self, related: str) -> str:
+        return related
+
+
+@register_lexicon("synonyms")
+class SynonymLexicon(NounsFirstLexicon):
+    """The same with synonyms alone for relations, by the alphabet, as released GroC models have them."""
+
+    name = "wordnet's synonyms by the alphabet"
 
     def fingerprint(self) -> str:
         return f"synonyms-{super().fingerprint()}"

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import re
+import threading
 from contextlib import contextmanager
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
 
 import torch
 
-from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.lexicon.base import Entry, Lexicon
-from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS
+from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, Origin
 from fairseq_groc.modules.adapters import Adapter
 from fairseq_groc.modules.compositional import CompositionalEmbedding
 from fairseq_groc.modules.probabilities import is_filler
 from fairseq_groc.modules.softmax_layer import WordMatrices
 
+_HOLDING = threading.Lock()  # of the module, since models are copied
 WordEntries = Union[None, Mapping[str, Entry], Lexicon]
 
 
@@ -24,8 +25,14 @@ class ChangingVocabulary:
 
     words: WordMatrices
     adapter: Optional[Adapter]
-    lexicon: Optional[str]
+    origin: Optional[Origin] = None  # of the vocabulary's tables; None: it has none
     dictionary: Any
+    _holder: Optional[int] = None  # the thread that has set the limit
+
+    @property
+    def lexicon(self) -> Optional[str]:
+        """Return the fingerprint of the lexicon that the vocabulary's tables come from."""
+        return self.origin.lexicon if self.origin else None
 
     def add_words(self, words: Sequence[str], entries: WordEntries = None) -> List[int]:
         """Append words to the dictionary and to all that goes with it, at the cost of the new words alone.
@@ -65,37 +72,50 @@ class ChangingVocabulary:
         """
         for word in _as_words(words):
             if not word or word.split() != [word]:
-                raise DataError(f"{word!r} is no word: expected characters without blanks")
+                raise DataError(f"{shown(word)} is no word: expected characters without blanks")
             if self.dictionary.indices.get(word, self.dictionary.nspecial) < self.dictionary.nspecial or is_filler(word):
-                raise DataError(f"{word!r} is a symbol of fairseq's, not a word: leave it out")
+                raise DataError(f"{shown(word)} is a symbol of fairseq's, not a word: leave it out")
         return list(words)
 
     def limit_vocabulary(self, words: Optional[Iterable[str]]) -> None:
         """Let only these words be predicted, besides ``</s>`` and ``<unk>``; the probabilities of the others are 0.
 
         It holds for all that reads probabilities: scoring, criteria, generation, adapters. Any word may still be read as context,
-        and words that are added later may be predicted.
+        and words that are added later may be predicted. All threads predict under it; one sets it, and the same one lifts it.
 
         Args:
             words: of the vocabulary; None lifts the limit
 
         Raises:
-            DataError: a word that the vocabulary lacks; then nothing has changed.
-            OptionError: an unbounded cache remembers another text, which may have any word.
+            DataError: a word that the vocabulary lacks, or no word at all; then nothing has changed.
+            OptionError: there is a limit already, or another thread's is to be lifted; or an unbounded cache remembers another
+                text, which may have any word.
         """
         if words is not None and self.adapter is not None and self.adapter.text is not None:
             raise OptionError("a limited vocabulary does not go with --cache-text, whose words may be any: leave one out")
-        if words is None:
-            self.words.limit = None
-        else:
+        limit = None
+        if words is not None:
             words = _as_words(words)
+            if not words:
+                raise DataError("no word to limit the vocabulary to: give some, or None for all")
             lacking = [word for word in words if word not in self.dictionary.indices]
             if lacking:
-                raise DataError(f"{len(lacking):,} words, {lacking[0]!r} first, are not in the vocabulary: add_words them first")
+                what = f"{len(lacking):,} words, {shown(lacking[0])} first"
+                raise DataError(f"{what}, are not in the vocabulary: add_words them first")
             limit = torch.ones_like(self.words.impossible)
             limit[[self.dictionary.eos(), self.dictionary.unk(), *(self.dictionary.indices[word] for word in words)]] = False
-            self.words.limit = limit
+        with _HOLDING:
+            self._check_holder(lifting=limit is None)
+            self.words.limit, self._holder = limit, threading.get_ident()
         self._adapt()
+
+    def _check_holder(self, lifting: bool) -> None:
+        """Refuse a limit within a limit, and to lift that of another thread, unless the thread has ended."""
+        holder = next((thread for thread in threading.enumerate() if thread.ident == self._holder), None)
+        if self.words.limit is None or (lifting and holder in (None, threading.current_thread())):
+            return
+        by = f"thread {holder.name}" if holder else "a thread that has ended"
+        raise OptionError(f"the vocabulary is limited already, by {by}: lift that limit first, there: limit_vocabulary(None)")
 
     def real_words(self) -> torch.Tensor:
         """Return the mask (V) of real words that may be predicted: no special symbols, no fillers, none beyond the limit."""
@@ -129,19 +149,13 @@ class ChangingVocabulary:
             return {word: Entry() for word in words}
         if isinstance(entries, Mapping):
             return {word: entries.get(word, Entry()) for word in words}
-        limits = lexicon_limits(self.lexicon)
+        limits = self.origin.limits if self.origin else (MAX_RELATIONS, MAX_DEFINITION)
         return {word: entries.lookup(word, *limits) for word in words}
 
 
 def offer_vocabulary_changes(model) -> None:
     """Make ``add_words`` and ``limit_vocabulary`` of a model's decoder methods of the model."""
     model.add_words, model.limit_vocabulary = model.decoder.add_words, model.decoder.limit_vocabulary
-
-
-def lexicon_limits(tables: Optional[str]) -> Tuple[int, int]:
-    """Return how many relations and gloss words a word has in tables, from their fingerprint of the lexicon."""
-    found = re.search(r"-r(\d+)-d(\d+)$", tables or "")
-    return (int(found[1]), int(found[2])) if found else (MAX_RELATIONS, MAX_DEFINITION)
 
 
 def _as_words(words: Iterable[str]) -> List[str]:

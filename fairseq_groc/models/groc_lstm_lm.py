@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from fairseq_groc.data.carried import CarriedState
 from fairseq_groc.errors import OptionError
 from fairseq_groc.modules.lstm import LSTMEncoder, State
-from fairseq_groc.options import SharedHeadConfig
+from fairseq_groc.options import SharedHeadConfig, expect, read_numbers
 from fairseq_groc.presets import PRESETS
 
 
@@ -40,9 +40,13 @@ class GrocLSTMLanguageModel(FairseqLanguageModel):
         """Build the model for the task's dictionary; the task gives it its head.
 
         Raises:
-            OptionError: the task is not ``wordnet_lexicon``.
+            OptionError: the task is not ``wordnet_lexicon``, or a size that no model has.
         """
         _require_task(hasattr(task, "adapter_for"), type(task).__name__)
+        for name in ("decoder_embed_dim", "decoder_hidden_size", "decoder_layers"):
+            expect(name, getattr(cfg, name), low=1)
+        for name in ("dropout", "dropout_in", "dropout_out"):
+            expect(name, getattr(cfg, name), low=0, high=1)
         return cls(GrocLSTMDecoder(task.dictionary, cfg))
 
     def get_targets(self, sample, net_output):
@@ -121,6 +125,7 @@ def _architecture(options: dict):
     def apply(args) -> None:
         if hasattr(args, "task"):
             _require_task(args.task == "wordnet_lexicon", f"--task {args.task}")
+        read_numbers(args)
         for name, value in options.items():
             setattr(args, name, getattr(args, name, value))
 

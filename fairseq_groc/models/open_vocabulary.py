@@ -16,7 +16,7 @@ from fairseq_groc.data.streams import Block
 from fairseq_groc.errors import DataError
 from fairseq_groc.models.changing_vocabulary import WordEntries
 from fairseq_groc.modules.new_words import NewWordMass, NewWords
-from fairseq_groc.modules.probabilities import LOG_ZERO, perplexity
+from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of, perplexity
 from fairseq_groc.modules.spelling_model import SpellingModel
 from fairseq_groc.modules.vocabulary import spelling
 
@@ -50,12 +50,13 @@ class Totals:
     def bits_per_character(self) -> float:
         return math.inf if self.impossible else -self.log_probability / math.log(2) / max(self.characters, 1)
 
-    def report(self) -> str:
-        """Return all of it as a line."""
+    def report(self, whole_words: bool = True) -> str:
+        """Return all of it as a line; of pieces of words without bits per character, which are those of the raw text."""
         paid = self.log_probability or 1.0
+        bits = f", {self.bits_per_character():.4f} bits per character" if whole_words else ""
         return (
-            f"{self.tokens:,} tokens, {self.new:,} new words met; perplexity {self.perplexity():,.2f}, "
-            f"{self.bits_per_character():.4f} bits per character; {self.first / paid:.1%} of the bits for first occurrences "
+            f"{self.tokens:,} tokens, {self.new:,} new words met; perplexity {self.perplexity():,.2f}"
+            f"{bits}; {self.first / paid:.1%} of the bits for first occurrences "
             f"({self.spelled / paid:.1%} for their spelling)"
         )
 
@@ -146,7 +147,7 @@ class OpenVocabularyScorer:
 
     def _count(self, piece: _Piece) -> None:
         wanted = [self._dictionary.unk() if new is not None else int(t) for t, new in zip(piece.tokens, piece.spelled)]
-        lprobs = self._lprobs(piece).gather(1, torch.tensor(wanted, device=piece.tokens.device).unsqueeze(1))
+        lprobs = numbers_of("model", self._lprobs(piece).gather(1, torch.tensor(wanted, device=piece.tokens.device).unsqueeze(1)))
         totals = self.totals
         for known, spelled in zip(lprobs.squeeze(1).double().tolist(), piece.spelled):
             new, paid = spelled is not None, known

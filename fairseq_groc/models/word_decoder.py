@@ -1,18 +1,22 @@
 """Give a fairseq language model's decoder one of the package's heads."""
 
+import hashlib
 import logging
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_groc.data.streams import Block
 from fairseq_groc.errors import OptionError
+from fairseq_groc.lexicon.tables import known_source
 from fairseq_groc.models.changing_vocabulary import ChangingVocabulary
 from fairseq_groc.modules.adapters import Adapter, Memory, View
 from fairseq_groc.modules.build import build_embedding, build_head
-from fairseq_groc.modules.compositional import SurfaceEncoder
+from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
+from fairseq_groc.modules.packed_state import pack, unpack
 from fairseq_groc.modules.probabilities import LOG_ZERO, predictable_words
 from fairseq_groc.modules.rows import WordRows
 from fairseq_groc.modules.softmax_layer import WordMatrices
@@ -35,7 +39,7 @@ def attach_head(
         decoder: of a fairseq model, with ``embed_tokens`` and one of ``OUTPUTS``
         settings: the options of ``options.HeadConfig`` by name
         vocabulary: for heads that read spellings
-        init_range: parameters of rows and head begin uniformly from minus to plus this
+        init_range: parameters of rows and head begin uniformly from minus to plus this, composed embeddings at that size
         every_entry: give the dictionary's special entries and fillers a probability too, as label smoothing needs it
 
     Raises:
@@ -50,6 +54,8 @@ def attach_head(
     for module in embedding.modules():
         if isinstance(module, WordRows):
             _initialise(module, init_range)
+        if isinstance(module, CompositionalEmbedding) and vocabulary is not None:
+            module.begin(vocabulary, init_range)
     impossible = ~(torch.tensor(predictable_words(words)) | every_entry)
     decoder.words = WordMatrices(embedding, head, vocabulary, impossible)
     decoder.embed_tokens = InputLayer(decoder.words, dim, decoder.embed_tokens.padding_idx)
@@ -92,7 +98,7 @@ class WordDecoder(ChangingVocabulary):
     settings: Dict[str, Any]
     output_layer_name: str
     adapter: Optional[Adapter] = None
-    lexicon: Optional[str] = None  # fingerprint of the lexicon that the vocabulary's tables come from
+    made: Optional[np.ndarray] = None  # digests of the words and of what the vocabulary's tables make them of
     any_lexicon = False
     _memory: Tuple[Any, Optional[Memory]] = (None, None)  # of the streams that were read last, and where they are
 
@@ -194,8 +200,9 @@ class WordDecoder(ChangingVocabulary):
         limit = self.words.limit
         return tokens if limit is None else tokens.masked_fill(limit.to(tokens.device)[tokens], self.dictionary.pad())
 
-    def get_extra_state(self) -> dict:
-        return {"version": OPTIONS_VERSION, "settings": self.settings, "lexicon": self.lexicon}
+    def get_extra_state(self) -> Tensor:
+        made = None if self.made is None else [len(self.made), digest_of(self.made)]
+        return pack({"version": OPTIONS_VERSION, "settings": self.settings, "lexicon": self.lexicon, "made": made})
 
     def set_extra_state(self, state) -> None:
         """The settings were compared in ``upgrade_state_dict_named``."""
@@ -208,7 +215,7 @@ class WordDecoder(ChangingVocabulary):
         """
         super().upgrade_state_dict_named(state_dict, name)  # type: ignore[misc]
         prefix = name + "." if name else ""
-        saved = state_dict.setdefault(prefix + "_extra_state", self.get_extra_state())  # EMA copies drop it
+        saved = unpack(state_dict.setdefault(prefix + "_extra_state", self.get_extra_state()))
         if saved["version"] > OPTIONS_VERSION:
             raise OptionError(f"the checkpoint has options of version {saved['version']}, newer than {OPTIONS_VERSION}: upgrade")
         differing = [
@@ -220,11 +227,35 @@ class WordDecoder(ChangingVocabulary):
             _refuse(f"options differ from the checkpoint's: {'; '.join(differing)}. Give the checkpoint's or start anew.")
         trained = saved.get("lexicon")
         if not self.any_lexicon and None not in (trained, self.lexicon) and trained != self.lexicon:
-            _refuse(
-                f"the lexicon tables come from another lexicon ({self.lexicon}) than the checkpoint's ({trained}). Rebuild them: "
-                "python -m fairseq_groc tables DATA --lexicon-path LEXICON; or, if that is meant, give --any-lexicon."
-            )
+            self._compare_words(trained, saved.get("made"))
         return state_dict
+
+    def _compare_words(self, trained: str, made: Optional[Sequence[Any]]) -> None:
+        """Warn of another lexicon that makes the words of training of the same; refuse any other.
+
+        Args:
+            trained: fingerprint of the lexicon of training
+            made: how many words training had, and the digest of what they were made of; None: the checkpoint does not say
+        """
+        both = f"({self.origin}) than the checkpoint's ({trained})"
+        if (
+            made is not None
+            and self.made is not None
+            and len(self.made) >= made[0]
+            and digest_of(self.made[: made[0]]) == made[1]
+        ):
+            logger.warning(f"the lexicon tables come from another lexicon {both}, which has the same on all words of training")
+            return
+        _refuse(
+            f"the lexicon tables come from another lexicon {both}, and words of training may be made of something else. Rebuild "
+            f"them: python -m fairseq_groc tables DATA --lexicon-path {known_source(trained) or 'LEXICON'}; "
+            "or, if that is meant, give --any-lexicon."
+        )
+
+
+def digest_of(made: np.ndarray) -> str:
+    """Return a digest of digests."""
+    return hashlib.sha256(made.tobytes()).hexdigest()[:16]
 
 
 def _refuse(message: str) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_groc.errors import OptionError
-from fairseq_groc.modules.rows import WordRows
+from fairseq_groc.modules.rows import WordRows, saved_words
 
 
 class AdaptiveRows(nn.Module):
@@ -76,13 +76,14 @@ class AdaptiveRows(nn.Module):
 
     def upgrade_state_dict_named(self, state_dict, name: str) -> None:
         """Put every word into the bin that it has in *state_dict* (fairseq calls it before loading)."""
-        keys = [f"{name}.bins.{i}._extra_state" if name else f"bins.{i}._extra_state" for i in range(len(self.bins))]
-        if not all(key in state_dict for key in keys):
-            return  # EMA copies drop them: the dictionary is the same
-        bin_of = {word: i for i, key in enumerate(keys) for word in state_dict[key]["words"]}
-        members: List[List[str]] = [[] for _ in keys]
+        prefix = f"{name}.bins." if name else "bins."
+        saved = [saved_words(state_dict, f"{prefix}{i}.") for i in range(len(self.bins))]
+        bin_of = {word: i for i, found in enumerate(saved) if found for word in found[0]}
+        if not bin_of:
+            return  # a state without words is this dictionary's
+        members: List[List[str]] = [[] for _ in self.bins]
         for word in self.words:
-            members[bin_of.get(word, len(keys) - 1)].append(word)
+            members[bin_of.get(word, len(members) - 1)].append(word)
         same = all(table.words == words for table, words in zip(self._tables(), members))
         if not same and torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
             # the workers' wrapper has taken up the parameters that would be replaced

@@ -18,6 +18,7 @@ from fairseq_groc.modules.bags import Bags, convolve_and_pool
 from fairseq_groc.modules.vocabulary import NUM_SYMBOLS, Forms, Vocabulary
 
 logger = logging.getLogger(__name__)
+SOME = 1024  # words whose size stands for that of all
 DEFAULT_CHUNK = 32_768  # forms at a time: up to 3 GB with the released model's filters
 
 
@@ -135,9 +136,23 @@ class CompositionalEmbedding(nn.Module):
         super().__init__()
         self.surface = surface
         self.relations, self.definitions = relations, definitions
-        self.lacking: Optional[Tensor] = None  # in training: masks (2, V) of words that go without a part, for lexicon dropout
         parts = 1 + relations + definitions
         self.compose = nn.Linear(parts * dim, dim, bias=False) if parts > 1 else None
+
+    @torch.no_grad()
+    def begin(self, vocabulary: Vocabulary, limit: float) -> None:
+        """Begin at the size of rows whose numbers are drawn uniformly from -limit to limit, however many parts there are.
+
+        Every word begins as its spelling alone, e_x = c_x with W_c = [I 0 0]. W_s does not see what all spellings share: features
+        are maxima, none below 0, so nine tenths of every embedding would be their mean, and words nearly alike.
+        """
+        forms = torch.arange(min(SOME, vocabulary.num_forms), device=self.surface.projection.weight.device)
+        features, weight = self.surface.features(vocabulary.subset(forms)), self.surface.projection.weight
+        mean = features.mean(0)
+        weight -= torch.outer(weight @ mean, mean) / mean.square().sum()
+        weight *= limit / math.sqrt(3) / (features @ weight.t()).square().mean().sqrt()
+        if self.compose is not None:
+            nn.init.eye_(self.compose.weight)
 
     def forward(self, vocabulary: Vocabulary) -> Tensor:
         """Return the embeddings of all words, (V, d)."""
@@ -147,8 +162,6 @@ class CompositionalEmbedding(nn.Module):
     def combine(self, forms: Tensor, vocabulary: Vocabulary) -> Tensor:
         """Return the embeddings (V, d) of all words from the encodings of all forms, (F, d)."""
         means = [bags.mean(forms) for bags in self.parts(vocabulary)]  # (V, d) each
-        if self.training and self.lacking is not None:
-            means = [mean.masked_fill(out.unsqueeze(1).to(mean.device), 0) for mean, out in zip(means, self.lacking)]
         parts = [forms[: vocabulary.num_words]] + means
         if self.compose is None:
             return parts[0]

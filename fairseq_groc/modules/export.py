@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 from typing import Optional, Sequence, Tuple
 
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_groc.errors import OptionError
+from fairseq_groc.files import replace_file
 
 FORMAT = 1
 
@@ -36,12 +36,8 @@ def save_matrices(path: Path, matrices: Tuple[Tensor, ...], digest: str) -> None
     path = Path(path)
     if path.exists() and _read(path) is None:
         raise OptionError(f"{path} exists and holds no embeddings: give --export-embeddings another name, or remove it")
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        torch.save({"format": FORMAT, "fingerprint": digest, "matrices": [m.cpu() for m in matrices]}, scratch)
-        os.replace(scratch, path)
-    finally:
-        scratch.unlink(missing_ok=True)
+    with replace_file(path, "wb") as file:
+        torch.save({"format": FORMAT, "fingerprint": digest, "matrices": [m.cpu() for m in matrices]}, file)
 
 
 def load_matrices(path: Path, digest: str, device: torch.device) -> Optional[Tuple[Tensor, ...]]:
@@ -62,11 +58,18 @@ def _read(path: Path) -> Optional[dict]:
 
 
 def write_word2vec(path: Path, words: Sequence[str], embeddings: Tensor) -> None:
-    """Write word2vec's text format: a line with V and d, then a word and its d numbers a line."""
-    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(f"{len(words)} {embeddings.size(1)}\n")
+    """Write word2vec's text format: a line with V and d, then a word and its d numbers a line. It appears whole or not at all."""
+    with replace_file(path, "wb") as file:
+        file.write(f"{len(words)} {embeddings.size(1)}\n".encode())
         rows = (
             row for piece in embeddings.split(4096) for row in piece.tolist()
         )  # as numbers of Python they are 8 times as large
         for word, row in zip(words, rows):
-            file.write(f"{word} {' '.join(f'{value:.6g}' for value in row)}\n")
+            file.write(f"{word} {' '.join(f'{value:.6g}' for value in row)}\n".encode("utf-8", "surrogateescape"))
+
+
+def is_word2vec(path: Path) -> bool:
+    """Say whether a file begins as word2vec's text format does: V and d, then a word with d numbers."""
+    with open(path, "rb") as file:
+        sizes, first = file.readline(100).split(), file.readline(1 << 20).split()
+    return len(sizes) == 2 and all(size.isdigit() for size in sizes) and len(first) == 1 + int(sizes[1])

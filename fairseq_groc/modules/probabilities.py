@@ -11,6 +11,8 @@ from typing import List, Sequence
 import torch
 from torch import Tensor
 
+from fairseq_groc.errors import DataError
+
 LOG_ZERO = -1e30  # log-probability of the impossible: fairseq-eval-lm would drop -inf from sum and count
 
 
@@ -25,6 +27,21 @@ def predictable_words(words: Sequence[str]) -> List[bool]:
 def is_filler(word: str) -> bool:
     """Say whether fairseq made *word* up to fill its dictionary to a multiple of 8."""
     return word.startswith("madeupword") and word[10:].isdigit() and len(word) == 14
+
+
+def numbers_of(name: str, lprobs: Tensor) -> Tensor:
+    """Return log-probabilities that are numbers.
+
+    Args:
+        name: of what gives them
+
+    Raises:
+        DataError: some are not.
+    """
+    count = int(lprobs.isnan().sum())
+    if count:
+        raise DataError(f"the {name} gives {count:,} tokens no number (NaN): the checkpoint is broken. Give another one.")
+    return lprobs
 
 
 def perplexity(nats: float, tokens: int) -> float:

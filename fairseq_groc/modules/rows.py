@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from fairseq_groc.modules.growth import GrowingRows
+from fairseq_groc.modules.packed_state import pack, unpack
+from fairseq_groc.modules.probabilities import is_filler
+from fairseq_groc.modules.vocabulary import spelling
+
+NEVER_MET = ("<s>", "<pad>")
 
 
 class WordRows(nn.Module):
@@ -31,7 +37,8 @@ class WordRows(nn.Module):
         self.register_buffer("_missing", torch.zeros(len(self.words), dtype=torch.bool), persistent=False)
         self._any_missing = False
         self._growing = GrowingRows()
-        self._loaded = len(self.words)  # words that were not added later
+        self._trained: Sequence[int] = range(len(self.words))  # rows that had been trained when they came here
+        self._examples: Optional[List[int]] = None
 
     def forward(self, vocabulary=None) -> Tensor:
         """Return the rows, (V, width), or those of ``part``."""
@@ -43,12 +50,8 @@ class WordRows(nn.Module):
         The parameter is a new one then: an optimizer that was made before keeps the old one.
         """
         missing = self._missing if self._any_missing else torch.zeros_like(self._missing)
-        old, drawn = self.weight.detach(), self.draw_new and not bool(missing[: self._loaded].all())
-        if drawn:  # each from the rows that were loaded, so it makes no difference which words come together
-            known, first = old[: self._loaded][~missing[: self._loaded]], len(old)
-            new = torch.cat([draw_like(known, 1, seed=number) for number in range(first, first + len(words))])
-        else:
-            new = old.new_zeros(len(words), old.size(1))
+        old, drawn = self.weight.detach(), self.draw_new and bool(self._example_rows())
+        new = draw_like(old[self._example_rows()], words) if drawn else old.new_zeros(len(words), old.size(1))
         self.weight = nn.Parameter(self._growing.append(old, new), requires_grad=self.weight.requires_grad)
         self._missing = torch.cat([missing, missing.new_full((len(words),), not drawn)])
         self._any_missing = bool(self._missing.any())
@@ -61,11 +64,18 @@ class WordRows(nn.Module):
     def train(self, mode: bool = True):
         if mode:
             self._any_missing = False  # from here on every row is trained
+            self._trained, self._examples = range(len(self.words)), None
         return super().train(mode)
 
-    def get_extra_state(self) -> Any:
-        unknown = [word for word, missing in zip(self.words, self._missing.tolist()) if missing] if self._any_missing else []
-        return {"words": self.words, "unknown": unknown}
+    def _example_rows(self) -> List[int]:
+        """Return which rows new ones are drawn like: those of words that were trained, not of entries that no text has."""
+        if self._examples is None:
+            self._examples = [i for i in self._trained if not (is_filler(self.words[i]) or self.words[i] in NEVER_MET)]
+        return self._examples
+
+    def get_extra_state(self) -> Tensor:
+        missing = self._missing if self._any_missing else torch.zeros_like(self._missing)
+        return torch.cat([pack(self.words), missing.float().cpu()])
 
     def set_extra_state(self, state) -> None:
         """The words were used in ``upgrade_state_dict_named``, before the shapes were compared."""
@@ -73,25 +83,43 @@ class WordRows(nn.Module):
     def upgrade_state_dict_named(self, state_dict, name: str) -> None:
         """Rearrange the rows of *state_dict* for this module's words (called by fairseq before strict loading)."""
         prefix = name + "." if name else ""
-        extra = state_dict.setdefault(prefix + "_extra_state", {"words": self.words, "unknown": []})  # EMA copies drop it
         rows = state_dict.get(prefix + "weight")
         if rows is None:
+            state_dict.setdefault(prefix + "_extra_state", self.get_extra_state())
             return
-        index = {word: i for i, word in enumerate(extra["words"])}
+        words, untrained = saved_words(state_dict, prefix) or (self.words, torch.zeros(len(self.words), dtype=torch.bool))
+        index = {word: i for i, (word, never) in enumerate(zip(words, untrained.tolist())) if not never}
         source = torch.tensor([index.get(word, -1) for word in self.words], dtype=torch.long)
-        untrained = set(extra.get("unknown", []))
-        missing = torch.tensor([i < 0 or w in untrained for i, w in zip(source.tolist(), self.words)], dtype=torch.bool)
+        missing = source < 0
         moved = rows.new_zeros(len(self.words), rows.size(1))
-        moved[(source >= 0).to(rows.device)] = rows[source[source >= 0].to(rows.device)]
-        if self.draw_new and bool(missing.any()) and not bool(missing.all()):
-            moved[missing] = draw_like(moved[~missing], int(missing.sum()))
+        moved[(~missing).to(rows.device)] = rows[source[~missing].to(rows.device)]
+        new = [word for word, never in zip(self.words, missing.tolist()) if never]
+        # in the checkpoint's order: so a word's row is the same whatever dictionary the others come in
+        self._trained, self._examples = source.argsort()[len(new) :].tolist(), None
+        if self.draw_new and new and self._example_rows():
+            moved[missing] = draw_like(moved[self._example_rows()], new)
             missing = torch.zeros_like(missing)
         elif self.new_range > 0:
-            moved[missing] = uniform_rows(int(missing.sum()), moved.size(1), self.new_range, name).to(moved)
+            moved[missing] = uniform_rows(len(new), moved.size(1), self.new_range, name).to(moved)
         state_dict[prefix + "weight"] = moved
         self._missing.copy_(missing)
         self._any_missing = bool(missing.any())
         state_dict[prefix + "_extra_state"] = self.get_extra_state()
+
+
+def saved_words(state_dict: Dict[str, Any], prefix: str) -> Optional[Tuple[List[str], Tensor]]:
+    """Return the words (V) of the rows below a prefix and the mask (V) of those that were never trained; None without words.
+
+    A mean of checkpoints says of a word how many of them had never trained it: in all of them, then it is unknown.
+    """
+    saved = state_dict.get(prefix + "_extra_state")
+    if saved is None:
+        return None
+    if isinstance(saved, dict):  # as older checkpoints have it
+        unknown = set(saved.get("unknown", []))
+        return saved["words"], torch.tensor([word in unknown for word in saved["words"]], dtype=torch.bool)
+    end = len(saved) - len(state_dict[prefix + "weight"])
+    return unpack(saved[:end]), saved[end:] == 1
 
 
 def uniform_rows(count: int, width: int, limit: float, name: str) -> Tensor:
@@ -100,13 +128,20 @@ def uniform_rows(count: int, width: int, limit: float, name: str) -> Tensor:
     return torch.rand(count, width, generator=random) * 2 * limit - limit
 
 
-def draw_like(rows: Tensor, count: int, seed: int = 0) -> Tensor:
-    """Return *count* rows drawn from the normal distribution with the mean and covariance of *rows*, (count, width)."""
+def draw_like(rows: Tensor, words: Sequence[str]) -> Tensor:
+    """Return a row for each word from the normal distribution with the mean and covariance of *rows*, (len(words), width).
+
+    A word's row depends on the word and on *rows* alone. Each mixes all of *rows*, so that a word's rows in several tables and
+    its bias are drawn together.
+    """
     wide = rows.double()
     centred = wide - wide.mean(0)
-    random = torch.Generator().manual_seed(seed)  # the same model at every loading
-    drawn = []
-    for piece in torch.arange(count).split(256):  # a draw mixes all rows, so that a word's rows and bias are drawn together
-        weights = torch.randn(len(piece), len(rows), generator=random, dtype=torch.float64).to(rows.device)
-        drawn.append((wide.mean(0) + weights @ centred / len(rows) ** 0.5).to(rows.dtype))
+    # whole numbers, of 20 bits and of 8 before and after the point: their products' sums are exact up to 4 million rows, so no
+    # order of adding them makes a difference
+    unit = centred.abs().max().clamp(min=1e-300) / 2**20
+    whole, drawn = (centred / unit).round(), []
+    for begin in range(0, len(words), 256):
+        piece = [np.random.default_rng(int.from_bytes(spelling(word), "big")) for word in words[begin : begin + 256]]
+        weights = torch.from_numpy(np.stack([random.standard_normal(len(rows)) for random in piece]) * 256).round()
+        drawn.append((wide.mean(0) + weights.to(rows.device) @ whole * (unit / 256 / len(rows) ** 0.5)).to(rows.dtype))
     return torch.cat(drawn)

@@ -19,7 +19,6 @@ from fairseq_groc.modules.probabilities import masked_bias
 from fairseq_groc.modules.rows import WordRows
 from fairseq_groc.modules.updates import SampledUpdates, Step, is_frozen
 from fairseq_groc.modules.vocabulary import Vocabulary
-from fairseq_groc.modules.vocabulary_dropout import LexiconDropout, VocabularyDropout
 
 logger = logging.getLogger(__name__)
 Matrices = Tuple[Tensor, Tensor, Tensor]  # E_in (V, d), E_out (V, d), bias (V) with -inf for impossible words
@@ -39,8 +38,8 @@ class WordMatrices(nn.Module):
         impossible: mask (V) of entries that are no words
 
     In training every step computes all of them, unless ``full_probability`` is below 1 (the paper's sparse updates) or
-    ``sampled`` is given; both need to be told of each step by ``begin_step``, as do ``vocabulary_dropout`` and
-    ``lexicon_dropout``. With ``file``, evaluation keeps its matrices there, too, for other processes.
+    ``sampled`` is given; both need to be told of each step by ``begin_step``. With ``file``, evaluation keeps its
+    matrices there, too, for other processes.
 
     Sparse updates keep "the output embedding frozen" and train "the rest of the network" (GroC, appendix B.4). Its parameters
     are those of the input embedding as well, and the paper does not say whether these go on being trained through the
@@ -62,8 +61,6 @@ class WordMatrices(nn.Module):
         self._step: Optional[Step] = None
         self.full_probability, self.seed = 1.0, 1
         self.sampled: Optional[SampledUpdates] = None
-        self.vocabulary_dropout: Optional[VocabularyDropout] = None
-        self.lexicon_dropout: Optional[LexiconDropout] = None
         self.file: Optional[Path] = None
         self.limit: Optional[Tensor] = None  # mask (V) of words that must not be predicted at present
         self._entries: Dict[str, Entry] = {}  # of the words that were added
@@ -77,9 +74,6 @@ class WordMatrices(nn.Module):
     def begin_step(self, number: int, words: Tensor) -> None:
         """Say which training step comes: the number of updates before it, and the words of its batch."""
         self._step = Step(number, words)
-        if self.lexicon_dropout is not None:
-            embedding = cast(CompositionalEmbedding, self.embedding)
-            embedding.lacking = self.lexicon_dropout.lacking(len(self.impossible), number)
 
     def is_frozen(self) -> bool:
         """Say whether the step leaves embedding and head as they are."""
@@ -97,8 +91,6 @@ class WordMatrices(nn.Module):
 
     def forward(self) -> Matrices:
         inputs, outputs, bias = self._matrices()
-        if self.training and self.vocabulary_dropout is not None and self._step is not None:
-            bias = self.vocabulary_dropout(bias, self._step)
         if self.limit is not None and self.head.plain_softmax:
             bias = masked_bias(bias, self.limit.to(bias.device))
         return inputs, outputs, bias

@@ -48,15 +48,15 @@ def new_words(cfg, dictionary, settings: AdapterSettings) -> torch.Tensor:
     return torch.zeros_like(real) if known is None else real & ~torch.from_numpy(known)
 
 
-def check_remembered(cfg, decoder, dataset: StreamDataset) -> None:
+def check_remembered(cfg, adapter: Optional[Adapter], dataset: StreamDataset) -> None:
     """Refuse to score a text that the unbounded cache remembers beforehand: it would know the answers.
 
     Raises:
         DataError: the remembered text is this one.
     """
-    if decoder.adapter is None or decoder.adapter.text is None:
+    if adapter is None or adapter.text is None:
         return
-    remembered = decoder.adapter.text.store.fingerprint.split(" ")[1]
+    remembered = adapter.text.store.fingerprint.split(" ")[1]
     for folder in utils.split_paths(cfg.data):
         path = Path(folder, f"{dataset.name}.bin")
         if path.is_file() and digest(path) == remembered:

@@ -9,21 +9,20 @@ from fairseq import utils
 from omegaconf import OmegaConf, open_dict
 
 from fairseq_groc.errors import OptionError
-from fairseq_groc.lexicon.tables import load_tables
+from fairseq_groc.lexicon.tables import LexiconTables, load_tables
 from fairseq_groc.modules.build import needs_lexicon, needs_spellings, ngram_widths
 from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.modules.rows import WordRows
 from fairseq_groc.modules.softmax_layer import WordMatrices
 from fairseq_groc.modules.updates import SampledUpdates
 from fairseq_groc.modules.vocabulary import Vocabulary
-from fairseq_groc.modules.vocabulary_dropout import LexiconDropout, VocabularyDropout
 from fairseq_groc.options import SHARED_OPTIONS
 
 logger = logging.getLogger(__name__)
 
 
-def lexicon_vocabulary(cfg, dictionary, settings: Dict[str, Any]) -> Tuple[Optional[Vocabulary], Optional[str]]:
-    """Return the spellings, relations and definitions that word embedding and head need, as tensors, and the lexicon; or None.
+def lexicon_vocabulary(cfg, dictionary, settings: Dict[str, Any]) -> Tuple[Optional[Vocabulary], Optional[LexiconTables]]:
+    """Return the spellings, relations and definitions that word embedding and head need, as tensors, and the tables; or None.
 
     Args:
         cfg: the task's options
@@ -40,7 +39,7 @@ def lexicon_vocabulary(cfg, dictionary, settings: Dict[str, Any]) -> Tuple[Optio
     tables = load_tables(utils.split_paths(cfg.data)[0], dictionary.symbols)
     relations = tables.relations, tables.relation_offsets
     definitions = tables.definitions, tables.definition_offsets
-    return Vocabulary(tables.forms(), relations, definitions, widths), tables.lexicon
+    return Vocabulary(tables.forms(), relations, definitions, widths), tables
 
 
 def complete(cfg, task_options) -> None:
@@ -85,10 +84,3 @@ def configure(words: WordMatrices, cfg, new_range: float) -> None:
             words.sampled = SampledUpdates(cfg.sampled_update_fraction, cfg.refresh_interval, cfg.seed)
     elif cfg.full_update_prob < 1 or cfg.sampled_update_fraction < 1:
         logger.warning("sparse and sampled updates change nothing: only compositional word embeddings are computed")
-    if cfg.vocabulary_dropout > 0:
-        words.vocabulary_dropout = VocabularyDropout(cfg.vocabulary_dropout, cfg.seed)
-    if cfg.lexicon_dropout > 0:
-        if getattr(words.embedding, "compose", None) is None:
-            logger.warning("lexicon dropout changes nothing: these word embeddings have neither relations nor definitions")
-        else:
-            words.lexicon_dropout = LexiconDropout(cfg.lexicon_dropout, cfg.seed)

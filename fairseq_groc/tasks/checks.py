@@ -1,14 +1,13 @@
 """What the options of ``wordnet_lexicon`` may be: each check raises OptionError."""
 
 import logging
-import math
 import os
 
 import torch
 
 from fairseq_groc.errors import OptionError
 from fairseq_groc.modules.adapters import CACHES, OPTIONS
-from fairseq_groc.options import flag
+from fairseq_groc.options import expect, flag
 from fairseq_groc.tasks.workers import rank_and_world
 
 logger = logging.getLogger(__name__)
@@ -37,44 +36,37 @@ def check_machine(cfg) -> None:
 def check_updates(cfg) -> None:
     """Refuse ways of updating that do not go together."""
     for name in ("full_update_prob", "sampled_update_fraction"):
-        if not 0 < getattr(cfg, name) <= 1:
-            raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected a number above 0, at most 1")
+        expect(name, getattr(cfg, name), above=0, high=1)
     if cfg.full_update_prob < 1 and (cfg.fp16 or cfg.bf16):
         raise OptionError("--full-update-prob cannot freeze the parameter copies of --fp16 and bf16: use --amp")
     if cfg.full_update_prob < 1 and cfg.sampled_update_fraction < 1:
         raise OptionError("--full-update-prob and --sampled-update-fraction are two ways to save time: give one")
-    for name in ("vocabulary_dropout", "lexicon_dropout"):
-        if not 0 <= getattr(cfg, name) < 1:
-            raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected a number from 0 to below 1")
-    if cfg.full_update_prob < 1 and cfg.lexicon_dropout > 0:
-        raise OptionError("--lexicon-dropout composes words anew in every step, and --full-update-prob keeps them: give one")
 
 
 def check_use(cfg) -> None:
     """Refuse numbers out of range."""
-    for name, least in (("refresh_interval", 1), ("encoding_chunk", 1), ("cache_size", 1), ("cache_neighbors", 1), ("seed", 0)):
-        if getattr(cfg, name) is not None and getattr(cfg, name) < least:
-            raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected {least} or more")
+    for name, least in (("refresh_interval", 1), ("encoding_chunk", 1), ("seed", 0)):
+        if getattr(cfg, name) is not None:
+            expect(name, getattr(cfg, name), low=least)
     if cfg.add_bos_token:
         raise OptionError("--add-bos-token: every text begins with </s> here. Leave it out.")
-    for name in ("uniform_weight", *(f"{cache}_weight" for cache in CACHES)):
-        if not 0 <= getattr(cfg, name) < 1:
-            raise OptionError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: expected a number from 0 to below 1")
+    for name, option in OPTIONS.items():
+        expected = option.refusal(getattr(cfg, name))
+        if expected:
+            raise OptionError(f"{flag(name)} {getattr(cfg, name)}: expected {expected}")
+
+
+def check_needed(cfg) -> None:
+    """Refuse options of caches that do not act. Not for a checkpoint's own: it keeps the defaults of when it was made."""
     needs = {name: f"{cache}_weight" for cache, registered in CACHES.items() for name in registered.options}
     given = [name for name in needs if getattr(cfg, name) != OPTIONS[name].default] + ["cache_text"] * bool(cfg.cache_text)
     for name, weight in {**needs, "cache_text": "unbounded_weight"}.items():
         if name in given and getattr(cfg, weight) == 0:
             raise OptionError(f"{flag(name)} does nothing without {flag(weight)}: give both, or leave it out")
-    if not 0 < cfg.new_word_discount < math.inf:
-        raise OptionError(f"--new-word-discount {cfg.new_word_discount}: expected a number above 0")
-    if not math.isfinite(cfg.cache_theta):
-        raise OptionError(f"--cache-theta {cfg.cache_theta}: expected a number")
 
 
 def check_training(cfg) -> None:
     """Refuse what makes no sense in training."""
-    if cfg.ema_fp32:
-        raise OptionError("--ema-fp32 copies tensors only, and these models carry their words too: give --store-ema alone")
     if cfg.export_embeddings:
         raise OptionError("--export-embeddings is for scoring: leave it out of training")
     if int(os.environ.get("WORLD_SIZE", 1)) > 1 and rank_and_world()[1] == 1:
@@ -82,4 +74,25 @@ def check_training(cfg) -> None:
             f"{os.environ['WORLD_SIZE']} workers were started, but are not connected, as fairseq leaves them without GPUs: each "
             "would train a model of its own. Start each with --distributed-world-size, --distributed-rank, "
             "--distributed-init-method and --distributed-backend gloo (docs/training.md)."
+        )
+
+
+def check_criterion(cfg) -> None:
+    """Refuse fairseq's criteria whose loss is no number here."""
+    if getattr(cfg, "label_smoothing", None) is not None:  # 0 times inf is no number either
+        raise OptionError("label smoothing spreads over words of probability 0, and its loss is inf: use cross_entropy")
+    if getattr(cfg, "_name", None) == "adaptive_loss":
+        raise OptionError(
+            "--criterion adaptive_loss is for fairseq's adaptive softmax: leave it out, and give --output-head adaptive "
+            "--adaptive-scoring bins"
+        )
+
+
+def check_streams(dataset, streams: int, workers: int) -> None:
+    """Refuse to train on more streams than the text has tokens."""
+    tokens, asked = dataset.num_tokens_total, streams * workers
+    if asked > tokens:
+        raise OptionError(
+            f"--batch-size {streams}: '{dataset.name}' has {tokens:,} tokens, too few for {asked:,} streams. "
+            f"Give at most {tokens // workers}."
         )

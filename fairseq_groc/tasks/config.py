@@ -41,20 +41,8 @@ AdapterConfig = make_dataclass("AdapterConfig", as_fields(OPTIONS), bases=(Remem
 
 
 @dataclass
-class RobustConfig(FairseqDataclass):
-    """What a training step leaves out, so that a model is ready for other words; nothing in evaluation."""
-
-    vocabulary_dropout: float = field(
-        default=0.0, metadata={"help": "in training, leave words that are not in the batch out of the softmax with this chance"}
-    )
-    lexicon_dropout: float = field(
-        default=0.0, metadata={"help": "in training, leave out a word's relations with this chance, and so its definition"}
-    )
-
-
-@dataclass
-class WordnetLexiconConfig(HeadConfig, AdapterConfig, RobustConfig):  # type: ignore[misc, valid-type]
-    """Options of the task; word embedding, head, adapters and robust training are inherited."""
+class WordnetLexiconConfig(HeadConfig, AdapterConfig):  # type: ignore[misc, valid-type]
+    """Options of the task; word embedding, head and adapters are inherited."""
 
     data: Optional[str] = field(default=None, metadata={"help": "folder of binarised data and lexicon tables"})
     tokens_per_sample: int = field(
@@ -103,7 +91,6 @@ class WordnetLexiconConfig(HeadConfig, AdapterConfig, RobustConfig):  # type: ig
     bf16: bool = II("common.bf16")
     tpu: bool = II("common.tpu")
     cpu: bool = II("common.cpu")
-    ema_fp32: bool = II("ema.ema_fp32")
     train_subset: str = II("dataset.train_subset")
     dataset_impl: Optional[str] = II("dataset.dataset_impl")
 

@@ -22,10 +22,18 @@ from fairseq_groc.modules.adapters.settings import on_registration
 from fairseq_groc.options import head_settings
 from fairseq_groc.tasks.adapting import check_remembered, make_adapter, report_impossible
 from fairseq_groc.tasks.building import complete, configure, lexicon_vocabulary
-from fairseq_groc.tasks.checks import check_machine, check_training, check_updates, check_use
+from fairseq_groc.tasks.checks import (
+    check_criterion,
+    check_machine,
+    check_needed,
+    check_streams,
+    check_training,
+    check_updates,
+    check_use,
+)
 from fairseq_groc.tasks.config import DEFAULT_BLOCK, TASK, WordnetLexiconConfig, widen_task
 from fairseq_groc.tasks.generation import prefix_of
-from fairseq_groc.tasks.workers import early_stop, early_stop_function, gather, rank_and_world
+from fairseq_groc.tasks.workers import early_stop, early_stop_function, forget_earlier_training, gather, rank_and_world
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +60,7 @@ class WordnetLexiconTask(FairseqTask):
         if not kwargs.get("from_checkpoint"):  # how a model was trained binds nobody who uses it
             check_machine(cfg)
             check_updates(cfg)
+            check_needed(cfg)
         check_use(cfg)
         if not cfg.data:
             raise DataError("no data folder given: fairseq-train DIR --task wordnet_lexicon ...")
@@ -75,6 +84,7 @@ class WordnetLexiconTask(FairseqTask):
         self._trains = not from_checkpoint
         if self._trains:
             check_training(self.cfg)
+            forget_earlier_training()
         else:
             complete(cfg, self.cfg)
         options = cfg if self._trains and hasattr(cfg, "output_head") else self.cfg
@@ -87,9 +97,11 @@ class WordnetLexiconTask(FairseqTask):
         model = super().build_model(cfg, from_checkpoint)
         if not hasattr(model, "decoder") or hasattr(model, "encoder"):
             raise OptionError(f"--task wordnet_lexicon trains language models, and {type(model).__name__} is none")
-        vocabulary, lexicon = lexicon_vocabulary(self.cfg, self.dictionary, settings)
+        vocabulary, tables = lexicon_vocabulary(self.cfg, self.dictionary, settings)
         attach_head(model.decoder, settings, vocabulary, options.init_range)
-        model.decoder.lexicon, model.decoder.any_lexicon = lexicon, self.cfg.any_lexicon
+        model.decoder.any_lexicon = self.cfg.any_lexicon
+        if tables is not None:
+            model.decoder.origin, model.decoder.made = tables.origin, tables.word_digests()
         configure(model.decoder.words, self.cfg, new_range=options.init_range if self._trains else 0.0)
         offer_vocabulary_changes(model)
         self._decoders.append(model.decoder)
@@ -115,7 +127,7 @@ class WordnetLexiconTask(FairseqTask):
                     chosen, text = tuned_adapters(folder, decoder) or (given, None)
                 decoder.adapter = self.adapter_for(decoder, chosen, text) if chosen.active() else None
             if dataset is not None:
-                check_remembered(self.cfg, decoder, dataset)
+                check_remembered(self.cfg, decoder.adapter, dataset)
                 if not (decoder.adapter and decoder.adapter.settings.uniform_weight):
                     report_impossible(decoder, dataset)
 
@@ -161,6 +173,8 @@ class WordnetLexiconTask(FairseqTask):
         training = dataset.name == self.cfg.train_subset and self._trains
         if training and not max_sentences:
             raise OptionError("--max-tokens alone does not say how many streams to train on: give --batch-size N")
+        if training:
+            check_streams(dataset, max_sentences, num_shards)
         if skip_remainder_batch:
             raise OptionError("--skip-remainder-batch drops text, and every token counts here: leave it out")
         if not training:
@@ -233,10 +247,9 @@ class WordnetLexiconTask(FairseqTask):
         """Build fairseq's criterion.
 
         Raises:
-            OptionError: it smooths labels over entries that have probability 0.
+            OptionError: one that does not go with these models.
         """
-        if getattr(cfg, "label_smoothing", 0):
-            raise OptionError("label smoothing spreads over words of probability 0, and its loss is inf: use cross_entropy")
+        check_criterion(cfg)
         return super().build_criterion(cfg, *args, **kwargs)
 
     # -- steps ---------------------------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
-"""What workers and fairseq's trainer keep that a checkpoint must hold."""
+"""What workers and fairseq's trainer keep: a checkpoint must hold it, and another training in the process must not find it."""
 
 import sys
 from typing import Any, Dict, List, Tuple
 
 import torch
+from fairseq import checkpoint_utils
+from fairseq.logging import progress_bar
 
 
 def rank_and_world() -> Tuple[int, int]:
@@ -33,3 +35,17 @@ def early_stop() -> Dict[str, Any]:
     """Return the counters that fairseq keeps on its function ``should_stop_early`` and forgets on resume."""
     function = early_stop_function()
     return {name: getattr(function, name) for name in ("best", "num_runs") if hasattr(function, name)}
+
+
+def forget_earlier_training() -> None:
+    """Remove what fairseq keeps of a training that this process ran before, as a sweep of Hydra's does.
+
+    Its best loss would keep this one's best checkpoint from being saved, and stop it early; its TensorBoard files would get this
+    one's figures.
+    """
+    for function in (early_stop_function(), checkpoint_utils.save_checkpoint):
+        for name in ("best", "num_runs"):
+            function.__dict__.pop(name, None)
+    for writer in progress_bar._tensorboard_writers.values():
+        writer.close()
+    progress_bar._tensorboard_writers.clear()

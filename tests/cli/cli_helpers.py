@@ -1,14 +1,18 @@
 """Run the commands that users type, each in a process of its own, and read what they print."""
 
+import json
 import os
 import random
 import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import forked_programs
+
+from fairseq_groc.lexicon.tables import FILE, FOLDER, HEADER
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -85,6 +89,12 @@ def evaluated(output: str):
     """Return (tokens, perplexity) as fairseq-eval-lm printed them."""
     tokens = int(re.findall(r"Evaluated ([\d,]+) tokens", output)[0].replace(",", ""))
     return tokens, float(re.findall(r"Perplexity: (\S+)", output)[0])
+
+
+def header_of(data: Path):
+    """Return the header of a folder's lexicon tables."""
+    with zipfile.ZipFile(data / FOLDER / FILE) as tables:
+        return json.loads(tables.read(HEADER))
 
 
 def write(path: Path, words, count: int, seed: int) -> Path:

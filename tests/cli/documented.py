@@ -2,12 +2,11 @@
 
 It has small texts under the names that the pages give them, and programs that make things small: ``fairseq-train`` shrinks
 the model and stops after three updates, ``scripts/preprocess.sh`` takes a lexicon of a few words, ``curl`` copies archives of the
-published form, ``python`` runs recipes and benchmarks at sizes of which nothing can be concluded.
+published form, ``python`` downloads nothing and runs recipes and benchmarks at sizes of which nothing can be concluded.
 """
 
 import re
 import subprocess
-import tarfile
 import textwrap
 from pathlib import Path
 
@@ -28,7 +27,6 @@ STORIES = {
 RECIPES = {
     "docs/cross_domain.md": (),
     "examples/adaptation/README.md": (),
-    "docs/robust_training.md": (),
     "examples/papers/README.md": (),
     "docs/results.md": (),
     "docs/performance.md": ("torchrun", "srun"),  # test_resume_and_workers.py
@@ -53,18 +51,22 @@ exec {script} "$@" "${{fewer[@]}}" --lexicon-path {lexicon}
 PYTHON = """#!/bin/bash
 case "$*" in
   *--open-vocabulary* | *--limit-vocabulary* | *nearest* | *groc\\ coverage*) smaller=(--lexicon-path {lexicon}) ;;
-  *prepare\\ slice*) smaller=(--tokens 100,60,80) ;;
+  *adaptation/cut.py*) smaller=(--tokens 100,60,80) ;;
   *training-speed*) smaller=(--updates 3 --rounds 1) ;;
   *analyses.py\\ table-10*) smaller=(--scale quarter) ;;
   *papers/run.py*--setting\\ *) smaller=(--updates 2 --setting lr=0.003) ;;
   *papers/run.py*) smaller=(--updates 2 --settings 1) ;;
   *adaptation/run.py*) smaller=(--updates 4 --finetune-updates 2 --caches none local) ;;
-  *robust_training.py*) smaller=(--updates 3 --settings both) ;;
   *ptb_curves.py*) smaller=(--updates 16 --interval 8 --seconds 1) ;;
   *scaling.py*) smaller=(--sizes 300 --steps 1 --rounds 1) ;;
   *arithmetic.py*) smaller=(--size 300) ;;
 esac
-exec {programs}/python "$@" "${{smaller[@]}}"
+case "$*" in  # nothing is downloaded
+  *--from*) ;;
+  *papers/run.py* | *papers/analyses.py*) from=(--from {texts}) ;;
+  *preprocess*--dataset\\ ptb* | *preprocess*--dataset\\ wikitext-2*) from=(--from {texts}) ;;
+esac
+exec {programs}/python "$@" "${{from[@]}}" "${{smaller[@]}}"
 """
 CURL = """#!/bin/bash
 while [ $# -gt 0 ]; do case $1 in http*) url=$1 ;; -o) out=$2 ;; esac; shift; done
@@ -84,13 +86,10 @@ def user_folder(folder: Path) -> Path:
         (folder / "FOLDER" / f"{name}.txt").write_text(text)
     published = folder / "published"
     published.mkdir()
-    with tarfile.open(published / "simple-examples.tgz", "w:gz") as tar:
-        for split in ("train", "valid", "test"):
-            tar.add(folder / f"{split}.txt", f"./simple-examples/data/ptb.{split}.txt")
     for name in ("fairseq_groc", "examples", "benchmarks"):
         (folder / name).symlink_to(ROOT / name)
     places = {"programs": environment()["PATH"].split(":")[0], "lexicon": ROOT / "tests" / "data" / "mini.tsv"}
-    places |= {"script": ROOT / "scripts" / "preprocess.sh", "published": published}
+    places |= {"script": ROOT / "scripts" / "preprocess.sh", "published": published, "texts": folder / "FOLDER"}
     texts = {"bin/fairseq-train": SMALL, "bin/curl": CURL, "bin/python": PYTHON, "scripts/preprocess.sh": PREPROCESS}
     for name, text in texts.items():
         program(folder / name, text.format(**places))

@@ -6,15 +6,21 @@ import math
 import re
 import shutil
 import sys
+from types import SimpleNamespace
 
 import pytest
+import torch
 from cli_helpers import PLUGIN, evaluated, perplexity, tokens_of
 from fairseq_cli import eval_lm
 from filelock import FileLock
 
+from fairseq_groc.cli import tune
 from fairseq_groc.cli.score import load
 from fairseq_groc.data.fingerprint import load_dictionary, trained_words
-from fairseq_groc.errors import GrocError
+from fairseq_groc.errors import DataError, GrocError
+from fairseq_groc.evaluation import tuning
+from fairseq_groc.evaluation.stored import store_tuned, tuned_adapters
+from fairseq_groc.modules.adapters import AdapterSettings
 from fairseq_groc.modules.adapters.adapter import View
 
 ADAPTERS = ["--uniform-weight", "0.05", "--unigram-weight", "0.1", "--local-weight", "0.2", "--unbounded-weight", "0.1"]
@@ -58,14 +64,10 @@ def test_one_figure_through_every_door(ours, scored, corpus, models, tmp_path, h
     assert own == "inf" if head == "tied" else figure != pytest.approx(own, rel=1e-3)
     assert evaluated(scored(data, model, *ADAPTERS)) == (tokens_of(text), printed(figure))
     assert evaluated(scored(data, model, *ADAPTERS, "--softmax-batch", "3"))[1] == printed(figure)
-    # without the unbounded cache: h of a model that has learned nothing is so even that half precision blurs it
-    exact = [*ADAPTERS, "--unbounded-weight", "0", "--cache-neighbors", "1024"]
-    assert evaluated(scored(data, model, *exact, "--tokens-per-sample", "1")) == evaluated(scored(data, model, *exact))
+    assert evaluated(scored(data, model, *ADAPTERS, "--tokens-per-sample", "1")) == evaluated(scored(data, model, *ADAPTERS))
     by_line = ["score", text, "--running", "--tokens-per-sample", "10", "--path", model, "--data", data]
-    lines = ours(*by_line, *exact).splitlines()
-    scores = [float(line.split("\t")[0]) for line in lines]
-    report = evaluate(ours, data, model, tmp_path / "r.json", *exact)
-    assert math.exp(-sum(scores) / tokens_of(text)) == pytest.approx(report["all"]["perplexity"], rel=1e-5)
+    scores = [float(line.split("\t")[0]) for line in ours(*by_line, *ADAPTERS).splitlines()]
+    assert math.exp(-sum(scores) / tokens_of(text)) == pytest.approx(figure, rel=1e-5)
 
 
 def test_commands_of_fairseq_see_the_adapted_model(commands, ours, corpus, models, tmp_path):
@@ -117,7 +119,7 @@ def test_a_report_is_the_same_with_any_number_of_workers(ours, corpus, models, t
     assert one["known"]["tokens"] + one["new"]["tokens"] == one["all"]["tokens"]
     assert one["checkpoint"] == two["checkpoint"] and one["data"] == two["data"]
     wrong = ["evaluate", "--path", models["tied"], "--data", corpus / "union", "--streams", "3", "--workers", "2"]
-    assert ours(*wrong, code=1) == "error: --streams 3 must be a multiple of --workers 2, and both positive\n"
+    assert ours(*wrong, code=1) == "error: --streams 3 must be a multiple of --workers 2\n"
 
 
 def test_bits_per_character_are_those_of_the_raw_text(ours, corpus, models, tmp_path):
@@ -134,13 +136,13 @@ def test_tuning_finds_what_scoring_then_finds(ours, scored, corpus, models, tmp_
     shutil.copytree(corpus / "union", data)
     grid = ["--weights", ".05", ".3", "--thetas", "0", "2", "--sizes", "9", "50", "--neighbors", "3", "9"]
     grid += ["--uniform", ".01", ".1", "--discounts", ".1", "1"]
-    options = ["--split", "test1", "--cache", cache, "--out", tmp_path / "grid.json"]
+    options = ["--split", "test1", "--cache", cache, "--out", tmp_path / "grid.json", "--no-extend"]
     output = ours("tune", "--path", model, "--data", data, *options, *grid)
     tried = json.loads((tmp_path / "grid.json").read_text())["grid"]
     assert len(tried) == {"local": 32, "unigram": 8, "unbounded": 16, "none": 4}[cache]
     assert (tmp_path / "grid.png").exists() == (cache in ("local", "unbounded"))
     found = min(row["perplexity"] for row in tried)
-    assert f"best: {found:,.2f}" in output
+    assert f"best: {found:,.2f}" in output and json.loads((tmp_path / "grid.json").read_text())["best"]["perplexity"] == found
     tuned = scored(data, model, "--gen-subset", "test1")
     assert TUNED in tuned and evaluated(tuned)[1] == printed(found)
     plain = scored(data, model, "--gen-subset", "test1", "--no-tuned-adapters")
@@ -150,18 +152,105 @@ def test_tuning_finds_what_scoring_then_finds(ours, scored, corpus, models, tmp_
         flags = [part for name, value in row.items() if name != "perplexity" for part in (f"--{name.replace('_', '-')}", value)]
         again = evaluate(ours, data, model, tmp_path / "r.json", "--split", "test1", *flags)
         assert again["all"]["perplexity"] == pytest.approx(row["perplexity"], rel=1e-5)
-    for text, what in (("{", "is not readable"), ('{"a": {}}', "is not readable"), ('{"format": 9}', "has format 9, expected 1")):
-        (data / "adapters.json").write_text(text)
-        with pytest.raises(GrocError, match=f"adapters.json {what}.* Remove it and tune again"):
-            scored(data, model, "--gen-subset", "test1")
 
 
-def test_what_cannot_be_tuned_says_so_and_stores_nothing(ours, corpus, models, tmp_path):
+def test_tuning_goes_on_beyond_the_edge_of_its_grid(ours, corpus, models, tmp_path, monkeypatch):
+    """The model runs once; a grid whose best is within it stays as it is."""
+    data, model, out = tmp_path / "union", models["compositional_output"], tmp_path / "grid.json"
+    shutil.copytree(corpus / "union", data)
+    passes, read = [], tuning.read
+    monkeypatch.setattr(tune, "read", lambda *given: passes.append(1) or read(*given))
+    options = ["--path", model, "--data", data, "--split", "test1", "--sizes", "9", "--out", out]
+    grid = ["--weights", "0.9", "0.95", "--uniform", "0.7", "0.8", "--thetas", "0", "0.01"]
+    output = ours("tune", *options, *grid)
+    found = json.loads(out.read_text())
+    assert "at the edge of the grid (" in output and "trying values beyond it" in output and len(passes) == 1
+    assert found["best"]["local_weight"] < 0.9 and found["best"]["uniform_weight"] < 0.7
+    again = evaluate(ours, data, model, tmp_path / "r.json", "--split", "test1")
+    assert again["settings"]["adapters"] == {name: value for name, value in found["best"].items() if name != "perplexity"}
+    assert again["all"]["perplexity"] == pytest.approx(found["best"]["perplexity"], rel=1e-5)
+    output = ours("tune", *options, *grid, "--no-extend", "--no-store")
+    assert "better ones may lie beyond it" in output and len(json.loads(out.read_text())["grid"]) == 8
+
+
+@pytest.mark.parametrize(
+    "content, what",
+    [
+        ("{", "is not readable"),
+        ('{"a": {}}', "is not readable"),
+        ("[1]", "is not readable"),
+        ('{"format": 1, "models": {}}', "has format 1, expected 2"),
+        ('{"format": 2, "models": [1]}', "is not readable"),
+        ('{"format": 2, "models": {"m": {"settings": {}}}}', "is not readable"),
+        *(
+            (f'{{"format": 2, "models": {{"m": {{"split": "valid", "settings": {settings}}}}}}}', "is not readable")
+            for settings in (
+                *(
+                    "null",
+                    "[]",
+                    '{"local_weight": -1}',
+                    '{"uniform_weight": NaN}',
+                    '{"uniform_weight": 2}',
+                    '{"cache_theta": NaN}',
+                ),
+                *('{"cache_size": -1}', '{"cache_size": 1.5}', '{"local_weight": "1"}', '{"local_weight": true}'),
+                *('{"cache_theta": null}', '{"new_word_discount": 0}', '{"cache_neighbors": 1e999}'),
+            )
+        ),
+        ('{"format": 2, "models": {"m": {"split": "valid", "settings": {}, "cache_text": 5}}}', "is not readable"),
+    ],
+)
+def test_settings_on_disk_that_no_option_takes_are_refused(tmp_path, content, what):
+    (tmp_path / "adapters.json").write_text(content)
+    for use in (tuned_adapters, lambda data, decoder: store_tuned(data, decoder, AdapterSettings(), split="valid")):
+        with pytest.raises(DataError, match=f"adapters.json {what}.* Remove it and tune again"):
+            use(tmp_path, SimpleNamespace())
+    assert (tmp_path / "adapters.json").read_text() == content
+
+
+@pytest.mark.parametrize("mode", ["none", "eos"])
+@pytest.mark.parametrize("cache", ["unigram", "local", "unbounded"])
+def test_tuning_reads_streams_and_lines_as_scoring_does(ours, corpus, models, tmp_path, cache, mode):
+    """Lines by themselves remember nothing of each other; 20 of them are no multiple of 7."""
+    data, model = corpus / "union", models["tied"]
+    weight = f"--{cache}-weight"
+    for streams in (1, 7):
+        read = ["--split", "test", "--streams", streams, "--sample-break-mode", mode]
+        fixed = ["--weights", "0.3", "--thetas", "2", "--sizes", "9", "--neighbors", "3", "--uniform", "0.1"]
+        output = ours("tune", "--path", model, "--data", data, "--cache", cache, "--no-store", *read, *fixed)
+        own = {"local": ["--cache-theta", "2", "--cache-size", "9"], "unbounded": ["--cache-neighbors", "3"]}.get(cache, [])
+        report = evaluate(ours, data, model, tmp_path / "r.json", *read, weight, "0.3", "--uniform-weight", "0.1", *own)
+        found = float(re.findall(r"best: ([\d.,]+)", output)[0].replace(",", ""))
+        assert found == pytest.approx(report["all"]["perplexity"], rel=1e-5, abs=0.005), (streams, mode)
+
+
+def test_a_text_is_not_tuned_on_with_itself_remembered(ours, corpus, models, tmp_path):
+    data, model, store = tmp_path / "data", models["tied"], tmp_path / "valid"
+    shutil.copytree(corpus / "data", data)
+    ours("remember", store, "--path", model, "--data", data, "--split", "valid")
+    tune = ["tune", "--path", model, "--data", data, "--cache", "unbounded", "--cache-text", store]
+    assert "valid.bin is the text that --cache-text remembers" in ours(*tune, code=1)
+    assert not (data / "adapters.json").exists()
+
+
+def test_what_cannot_be_tuned_says_so_and_stores_nothing(ours, corpus, models, tmp_path, monkeypatch):
     data = tmp_path / "union"
     shutil.copytree(corpus / "union", data)
     tune = ["tune", "--path", models["tied"], "--data", data, "--split", "test", "--cache", "unigram"]
-    assert "a token is impossible: give --uniform some weights above 0" in ours(*tune, code=1)
-    assert "--weights 0.0 0.1: expected numbers above 0" in ours(*tune, "--weights", "0", "0.1", code=1)
+    assert "a token is impossible: give --uniform some weights above 0" in ours(*tune, "--uniform", "0", code=1)
+    monkeypatch.setattr("fairseq_groc.cli.tune.open_split", None)  # what follows is refused before the work
+    for option, values, expected in (
+        ("--weights", ["0.1", "1"], "--weights 1.0: expected a number from 0 to below 1"),
+        ("--weights", ["nan"], "--weights nan: expected a number from 0 to below 1"),
+        ("--uniform", ["0", "-0.1"], "--uniform -0.1: expected a number from 0 to below 1"),
+        ("--thetas", ["nan"], "--thetas nan: expected a number"),
+        ("--thetas", ["1", "inf"], "--thetas inf: expected a number"),
+        ("--discounts", ["0"], "--discounts 0.0: expected a number above 0"),
+        ("--discounts", ["inf"], "--discounts inf: expected a number above 0"),
+        ("--sizes", ["0"], "--sizes 0: expected 1 or more"),
+        ("--neighbors", ["9", "-9"], "--neighbors -9: expected 1 or more"),
+    ):
+        assert ours(*tune, option, *values, code=1) == f"error: {expected}\n"
     assert not (data / "adapters.json").exists()
 
 
@@ -235,7 +324,7 @@ def test_a_remembered_text_is_seen_and_a_foreign_one_refused(ours, scored, corpu
         scored(data, model, "--gen-subset", "train", *options[2:], "--cache-text", store)
     with pytest.raises(GrocError, match="--cache-text does nothing without --unbounded-weight"):
         scored(data, model, "--cache-text", store)
-    (store / "keys.f16").write_bytes(b"")
+    (store / "keys.f32").write_bytes(b"")
     with pytest.raises(GrocError, match="is shorter than the"):
         scored(data, model, *options, "--cache-text", store)
 
@@ -255,16 +344,31 @@ def test_lines_that_were_trained_on_by_themselves_are_a_running_text_to_caches(c
     assert evaluated(printed_by_fairseq)[1] == printed(running)
 
 
+def test_a_checkpoint_of_another_default_is_used(ours, corpus, models, tmp_path):
+    """Checkpoints keep what every option was when they were made."""
+    saved = torch.load(models["tied"], weights_only=False)
+    assert saved["cfg"]["task"]["cache_theta"] != 0.5
+    saved["cfg"]["task"]["cache_theta"] = 0.5
+    torch.save(saved, tmp_path / "model.pt")
+    assert load(str(tmp_path / "model.pt"), str(corpus / "union")).models[0].decoder.adapter is None
+    common = ["--path", tmp_path / "model.pt", "--data", corpus / "union"]
+    figure = evaluate(ours, corpus / "union", tmp_path / "model.pt", tmp_path / "r.json", "--local-weight", "0.1")
+    assert figure["settings"]["adapters"]["cache_theta"] == 3  # of the command, as in fairseq-eval-lm
+    assert "--cache-theta does nothing without --local-weight" in ours("evaluate", *common, "--cache-theta", "0.5", code=1)
+
+
 def test_numbers_out_of_range_and_names_that_cannot_be_written_are_refused_at_once(ours, corpus, models, tmp_path):
     common = ["--path", models["tied"], "--data", corpus / "union"]
     assert "--streams 0: expected a positive number" in ours("tune", *common, "--streams", "0", code=1)
+    many = ["--split", "test", "--streams", "100000"]
+    assert f"--streams 100,000: the text has {tokens_of(corpus / 'other.txt')} tokens" in ours("tune", *common, *many, code=1)
     assert "--tokens-per-sample -1: expected" in ours("evaluate", *common, "--tokens-per-sample", "-1", code=1)
-    assert "--out nowhere/x.json: expected a name" in ours("evaluate", *common, "--out", "nowhere/x.json", code=1)
+    assert "--out nowhere/x.json: there is no folder" in ours("evaluate", *common, "--out", "nowhere/x.json", code=1)
     assert "--out grid.png: expected a name" in ours("tune", *common, "--out", "grid.png", code=1)
     assert "--cache-text does nothing" in ours("tune", *common, "--cache-text", tmp_path, code=1)
     for tokens in ("0", "-1"):
         score = ["score", corpus / "other.txt", *common, "--tokens-per-sample", tokens]
-        assert f"--tokens-per-sample {tokens}: expected a positive number" in ours(*score, "--open-vocabulary", code=1)
+        assert f"--tokens-per-sample {tokens}: expected a whole number, 1 or more" in ours(*score, "--open-vocabulary", code=1)
     with pytest.raises(GrocError, match="--new-word-discount inf: expected"):
         load(str(models["tied"]), str(corpus / "union"), new_word_discount=math.inf)
 
@@ -298,5 +402,5 @@ def test_remembering_goes_on_where_it_was_killed(ours, corpus, models, tmp_path,
     with FileLock(tmp_path / "killed" / ".lock"):
         assert "another process writes to" in ours(command[0], tmp_path / "killed", *command[1:], code=1)
     ours(command[0], tmp_path / "killed", *command[1:])
-    for name in ("keys.f16", "words.u32", "header.json"):
+    for name in ("keys.f32", "words.u32", "header.json"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

@@ -1,63 +1,39 @@
 """Bad input: a clear error that names file and remedy, and nothing lost."""
 
-import json
 import pickle
 import shutil
 
-import pytest
 import torch
 from cli_helpers import PLUGIN, ROOT, SMALL, TRAINING
 
-from fairseq_groc.__main__ import main
-from fairseq_groc.lexicon.tables import FOLDER
+from fairseq_groc.lexicon.tables import FILE, FOLDER
 
 VALID = ["--valid-subset", "valid,valid1"]
 
 
-@pytest.mark.parametrize(
-    "content, message",
-    [
-        (b"", "raw.txt is empty"),
-        (b"a cat\nd\xffg\n", "raw.txt:2: not UTF-8"),
-        (b"a cat\n\nthe <pad> end\n", "raw.txt:3: contains <pad>, which fairseq reserves"),
-        (b"a <s>\n", "raw.txt:1: contains <s>"),
-        (b"a </s> b\n", "raw.txt:1: contains </s>"),
-    ],
-)
-def test_bad_text(tmp_path, capsys, content, message):
-    raw = tmp_path / "raw.txt"
-    raw.write_bytes(content)
-    assert main(["prepare", "text", f"{tmp_path / 'out'}={raw}"]) == 1
-    error = capsys.readouterr().err.splitlines()
-    assert message in error[-1] and error[-1].startswith("error: ")
-
-
-def test_preprocess_stops_before_it_writes(commands, corpus, tmp_path):
+def test_preprocess_stops_before_it_writes(ours, corpus, tmp_path):
     bad = tmp_path / "bad.txt"
     bad.write_text("the <pad> cat\n")
-    script = ROOT / "scripts" / "preprocess.sh"
-    output = commands.fails(script, "--train", corpus / "train.txt", "--test", bad, "--dest", tmp_path / "dest")
-    assert "bad.txt:1: contains <pad>" in output and not (tmp_path / "dest").exists()
-    assert "give --dest" in commands.fails(script, "--train", corpus / "train.txt")
-    assert "unknown option --trian" in commands.fails(script, "--trian", "x")
-    assert "without --train" in commands.fails(script, "--test", corpus / "train.txt", "--dest", tmp_path / "dest")
-    assert "expected ptb or wikitext-2" in commands.fails(script, "--dataset", "ptp", "--dest", tmp_path / "dest")
+    preprocess = ["preprocess", "--train", corpus / "train.txt", "--dest", tmp_path / "dest"]
+    assert "bad.txt:1: contains <pad>" in ours(*preprocess, "--test", bad, code=1) and not (tmp_path / "dest").exists()
+    assert "without --train" in ours("preprocess", "--test", corpus / "train.txt", "--dest", tmp_path / "dest", code=1)
+    assert "expected ptb or wikitext-2" in ours("preprocess", "--dataset", "ptp", "--dest", tmp_path / "dest", code=1)
     lexicon = tmp_path / "broken.tsv"
     lexicon.write_text("cat\tfeline\ta small animal\ndog\n")
-    output = commands.fails(script, "--train", corpus / "train.txt", "--dest", tmp_path / "dest", "--lexicon-path", lexicon)
-    assert "broken.tsv:2: cannot read this line" in output and not (tmp_path / "dest").exists()
+    error = ours(*preprocess, "--lexicon-path", lexicon, code=1)
+    assert "broken.tsv:2: cannot read this line" in error and not (tmp_path / "dest").exists()
 
 
-def test_preprocessing_again_leaves_nothing_old(commands, corpus, tmp_path):
+def test_preprocessing_again_leaves_nothing_old(ours, corpus, tmp_path):
     dest, lexicon = tmp_path / "dest", ["--lexicon-path", "none"]
-    texts = ["--train", corpus / "train.txt", "--valid", corpus / "valid.txt"]
-    commands.preprocess(*texts, "--test", corpus / "other.txt", "--dest", dest, *lexicon)
+    texts = ["preprocess", "--train", corpus / "train.txt", "--valid", corpus / "valid.txt", "--dest", dest, *lexicon]
+    ours(*texts, "--test", corpus / "other.txt")
     before = {path: path.read_bytes() for path in dest.rglob("*") if path.is_file()}
     twice = tmp_path / "dict.txt"
     twice.write_text("the 1\nthe 1\n")
-    commands.fails(ROOT / "scripts" / "preprocess.sh", *texts, "--vocabulary", twice, "--dest", dest, *lexicon)
+    assert f"{twice}: Duplicate word found" in ours(*texts, "--vocabulary", twice, code=1)
     assert before == {path: path.read_bytes() for path in dest.rglob("*") if path.is_file()}
-    commands.preprocess(*texts, "--dest", dest, *lexicon)
+    ours(*texts)
     assert not (dest / "test.bin").exists() and (dest / "valid.bin").exists()
 
 
@@ -68,11 +44,12 @@ def train_fails(commands, data, tmp_path, *options):
 def test_data_that_does_not_fit(commands, corpus, tmp_path):
     data = tmp_path / "data"
     shutil.copytree(corpus / "data", data)
-    header = data / FOLDER / "header.json"
-    saved = header.read_text()
-    header.write_text(json.dumps({**json.loads(saved), "format": 0}))
-    assert "tables of format 0, expected 1. Rebuild them: python -m fairseq_groc tables" in train_fails(commands, data, tmp_path)
-    header.write_text(saved)
+    tables = data / FOLDER / FILE
+    saved = tables.read_bytes()
+    tables.write_bytes(saved.replace(b"domesticated", b"domesticatee"))
+    output = train_fails(commands, data, tmp_path)
+    assert "Bad CRC-32 for file 'form_bytes'. Rebuild them: python -m fairseq_groc tables" in output
+    tables.write_bytes(saved)
     words = (data / "dict.txt").read_text().splitlines()
     (data / "dict.txt").write_text("\n".join(words[1:] + words[:1]) + "\n")
     for head in ("compositional_output", "tied"):
@@ -126,18 +103,17 @@ def test_options_that_do_not_go_together(commands, corpus, models, tmp_path):
     assert "--output-head nonsense: expected one of" in train_fails(commands, data, tmp_path, "--output-head", "nonsense")
     window = ["--path", models["tied"], "--gen-subset", "valid", "--context-window", "5"]
     assert "--context-window is not supported" in commands.fails("fairseq-eval-lm", data, *PLUGIN, *window)
-    assert "--ema-fp32 copies tensors only" in train_fails(commands, data, tmp_path, "--store-ema", "--ema-fp32")
-    for limit in ("0", "-1"):
+    assert "--batch-size 999: 'train' has" in train_fails(commands, data, tmp_path, *VALID, "--batch-size", "999")
+    criterion = ["--criterion", "label_smoothed_cross_entropy"]
+    assert "label smoothing spreads over words of probability 0" in train_fails(commands, data, tmp_path, *criterion)
+    assert "--decoder-layers 0: expected 1 or more" in train_fails(commands, data, tmp_path, "--decoder-layers", "0")
+    for limit in ("0", "inf"):
         output = train_fails(commands, data, tmp_path, "--init-range", limit)
         assert f"--init-range {limit}: expected a number above 0" in output
     assert "from 0 to below 1" in train_fails(commands, data, tmp_path, "--uniform-weight", "1.5")
     both = ["--full-update-prob", "0.5", "--sampled-update-fraction", "0.5"]
     assert "two ways to save time" in train_fails(commands, data, tmp_path, *both)
     assert "expected a number above 0" in train_fails(commands, data, tmp_path, "--full-update-prob", "0")
-    robust = ["--lexicon-dropout", "0.5"]
-    assert "and --full-update-prob keeps them: give one" in train_fails(commands, data, tmp_path, *both[:2], *robust)
-    everything = ["--vocabulary-dropout", "1"]
-    assert "--vocabulary-dropout 1.0: expected a number from 0" in train_fails(commands, data, tmp_path, *everything)
     negative = ["--tokens-per-sample", "-5", *VALID]
     assert "--tokens-per-sample -5: expected a positive number" in train_fails(commands, data, tmp_path, *negative)
     assert "is for scoring" in train_fails(commands, data, tmp_path, "--export-embeddings", tmp_path / "e.pt")

@@ -12,6 +12,7 @@ from fairseq_groc.__main__ import main
 from fairseq_groc.cli.curves import run_names
 from fairseq_groc.cli.results import label_log_axis, pyplot
 from fairseq_groc.data.training_log import read_curves
+from fairseq_groc.modules.rows import saved_words
 
 VALID = "INFO | {0} | epoch 001 | valid on '{0}' subset | loss {1} | ppl {2} | num_updates {3}\n"
 
@@ -59,7 +60,7 @@ def test_finetuning_begins_new_rows_at_random(commands, models, union, tmp_path)
     commands.train(union, tmp_path, *options, "--max-update", "1", "--lr", "0", "--init-range", "0.1")
     old, new = (torch.load(path, weights_only=True)["model"] for path in (models["tied"], tmp_path / "checkpoint_last.pt"))
     table = "decoder.words.embedding"
-    known, words = (state[f"{table}._extra_state"]["words"] for state in (old, new))
+    known, words = (saved_words(state, f"{table}.")[0] for state in (old, new))
     fresh = [i for i, word in enumerate(words) if word not in known]
     rows = new[f"{table}.weight"]
     assert len(fresh) >= 3 and bool((rows[fresh] != 0).all()) and 0.05 < rows[fresh].abs().max() <= 0.1

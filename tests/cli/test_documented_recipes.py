@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import re
 import shutil
 import zipfile
 
@@ -64,10 +63,6 @@ def test_adaptation(project):
     for name in ("domains", "temporal"):
         assert rows_of(project / "adaptation" / f"table-5-{name}-cpu.json") >= {"GroC", "tied + local"}
     assert "| GroC + local |" in (project / "adaptation" / "results.md").read_text()
-
-
-def test_robust_training(project):
-    assert re.search(r"^science-wide +both +1 ", run_page(project, "docs/robust_training.md"), re.MULTILINE)
 
 
 def test_the_papers_tables_and_figures(project):

@@ -8,7 +8,7 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
-from cli_helpers import ROOT, Commands, evaluated, tokens_of
+from cli_helpers import ROOT, Commands, evaluated, header_of, tokens_of
 
 from fairseq_groc.cli import evaluate
 from fairseq_groc.errors import DataError, OptionError
@@ -80,9 +80,9 @@ def test_the_lexicon(said, typed):
     assert re.findall(r"relation +(\S+) +\((.*)\)", explained) == [("cat", "part of lion-cat"), ("lion", "part of lion-cat")]
     assert re.search(r"definition +a small domesticated animal with fur +\(words.tsv:1\)", explained)
     for folder, output in (("mine", mine), ("other", other)):
-        assert "in the lexicon (compounds of file)" in output and "4 with a definition" in output
-        header = json.loads((typed.folder / "data-bin" / folder / "lexicon-tables" / "header.json").read_text())
-        assert header["lexicon"].startswith("compounds-1-file-")
+        assert "in the lexicon (compounds of words.tsv)" in output and "4 with a definition" in output
+        header = header_of(typed.folder / "data-bin" / folder)
+        assert header["lexicon"].startswith("compounds-1-file-") and header["sources"] == ["compounds:words.tsv"]
     plain = typed.ok(*OURS, "explain", "lion-cat", "cat", "--lexicon-path", "compounds:words.tsv", *USER)
     assert "relation     feline  (words.tsv:1)" in plain  # a word that the file has is as the file says
 
@@ -103,7 +103,7 @@ def test_the_cache(said, typed):
     by_three = typed.ok(*EVALUATE, *USER, "--recent-weight", "0.1", "--recent-half-life", "50", "--tokens-per-sample", "3")
     assert overall(by_three) == pytest.approx([adapted, alone], abs=0.02)
     best = re.findall(r"^best: +(\S+) ", tuned, re.MULTILINE)[0]
-    assert len(json.loads((typed.folder / "grid.json").read_text())["grid"]) == 4
+    assert len(json.loads((typed.folder / "grid.json").read_text())["grid"]) >= 16  # two weights, half lives; four of uniform
     again = typed.ok(*EVALUATE, *USER, "--data", "data-bin/mine", "--split", "valid")
     assert "adapters as tuned on 'valid'" in again and "recent_weight" in again
     assert overall(again)[0] == pytest.approx(float(best), abs=0.02)
@@ -112,7 +112,7 @@ def test_the_cache(said, typed):
 def test_workers_import_it_too(monkeypatch):
     imported = []
     monkeypatch.setattr(evaluate, "import_user_module", lambda args: imported.append(args.user_dir))
-    args = Namespace(user_dir="mine", workers=1, path="nowhere.pt", data="nowhere")
+    args = Namespace(user_dir="mine", workers=1, any_lexicon=False, path="nowhere.pt", data="nowhere")
     with pytest.raises(DataError, match="nowhere.pt: no such checkpoint"):
         evaluate.share(args, 0)
     assert imported == ["mine"]
@@ -144,7 +144,7 @@ def test_what_scoring_refuses(said, typed, options, message):
 
 def test_a_lexicon_that_is_not_registered(ours):
     explain = ["explain", "cat", "--lexicon-path"]
-    registered = "of a registered lexicon (none, synonyms; --user-dir registers others)"
+    registered = "of a registered lexicon (none, wordnet_nouns_first, synonyms, wordnet; --user-dir registers others)"
     assert registered in ours(*explain, "compounds:words.tsv", code=1)
     assert "--lexicon-path none:text: too many positional arguments. The form is NAME" in ours(*explain, "none:text", code=1)
 

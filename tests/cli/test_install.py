@@ -63,7 +63,7 @@ def test_a_wheel_carries_the_plugin(installed, tmp_path):
     groc = ["python", "-m", "fairseq_groc"]
     user_dir = output(sys.executable, *groc[1:], "user-dir").splitlines()[-1]
     assert user_dir == output(*groc, "user-dir").splitlines()[-1] == str(installed / "fairseq_groc")
-    assert "usage: preprocess.sh" in output(*groc, "preprocess", "--help")
+    assert "--vocabulary-from DIR" in output(*groc, "preprocess", "--help")
     text, data = write(tmp_path / "train.txt", WORDS, 30, 1), tmp_path / "data"
     assert "dictionary" in output(*groc, "preprocess", "--train", text, "--dest", data, "--lexicon-path", "none")
     options = ["--user-dir", user_dir, "--task", "wordnet_lexicon", *SMALL, *TRAINING, "--max-update", "2"]

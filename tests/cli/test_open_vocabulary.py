@@ -90,7 +90,6 @@ def test_a_limit_is_a_renormalised_vocabulary(commands, corpus, where, tmp_path)
         (["--new-word-mass", "0.1"], "--new-word-mass concerns words that are met: give --open-vocabulary"),
         (["--open-vocabulary", "--new-word-mass", "2"], "--new-word-mass 2: expected adaptive, unk or a number between 0 and 1"),
         (["--lexicon-path", "none"], "--lexicon-path concerns new words"),
-        (["--open-vocabulary"], "the data's tables come from a lexicon (file-"),
         (["--open-vocabulary", "--lexicon-path", "none", "--new-word-mass", "unk"], "text.txt:2: <unk> is a word of the text"),
         (["--limit-vocabulary", "nowhere.txt"], "nowhere.txt: no such file"),
     ],

@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 
 from fairseq_groc.cli.config import preset_config
 from fairseq_groc.cli.presets import table
+from fairseq_groc.errors import OptionError
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModelConfig
 from fairseq_groc.options import SHARED_OPTIONS, HeadConfig, SharedHeadConfig, flag
 from fairseq_groc.presets import PRESETS
@@ -61,8 +62,6 @@ GIVEN = {
     "encode_in_bf16": True,
     "any_lexicon": True,
     "export_embeddings": "FILE",
-    "vocabulary_dropout": 0.625,
-    "lexicon_dropout": 0.1875,
     "decoder_embed_dim": 11,
     "decoder_hidden_size": 13,
     "decoder_layers": 3,
@@ -82,7 +81,7 @@ def namespace(*arguments):
 
 
 def own(config):
-    inherited = ("${common", "${dataset", "${ema")
+    inherited = ("${common", "${dataset")
     names = {f.name for f in fields(config) if not str(f.default).startswith(inherited)}
     return names - {"data", "_name"}
 
@@ -126,6 +125,15 @@ def test_every_option_arrives_from_yaml():
 def test_the_criterions_option_arrives_from_the_command_line():
     cfg = parse("--arch", "groc_lstm_lm", "--criterion", "chunked_cross_entropy", "--vocabulary-chunk", "77")
     assert cfg.criterion.vocabulary_chunk == 77
+
+
+@pytest.mark.parametrize(
+    "given, expected",
+    [(["--output-depth", "1.5"], "--output-depth 1.5: expected a whole number"), (["--init-range", "x"], "x: expected a number")],
+)
+def test_what_is_no_number_is_named(given, expected):
+    with pytest.raises(OptionError, match=expected):
+        parse("--arch", "groc_lstm_lm", *given)
 
 
 def test_task_and_model_share_their_options():

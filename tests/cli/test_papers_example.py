@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from cli_helpers import PLUGIN, ROOT, WORDS, environment, write
+from cli_helpers import PLUGIN, ROOT, WORDS, environment, header_of, write
 from fairseq import options
 from fairseq.data.data_utils import load_indexed_dataset
 from filelock import FileLock
@@ -51,6 +51,10 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
     for seed, found in enumerate(row["runs"], 1):
         assert found["seed"] == seed and found["curve"][-1][0] == found["updates"] == 4 and found["test"] > 1
         assert (tmp_path / "work" / found["checkpoint"]).exists()
+        grid = json.loads((tmp_path / "work" / found["checkpoint"]).with_name("uniform.json").read_text())["grid"]
+        best = min(grid, key=lambda tried: (tried["perplexity"], tried["uniform_weight"]))
+        assert found["uniform"]["weight"] == best["uniform_weight"] and found["uniform"]["valid"] == best["perplexity"]
+        assert found["uniform"]["tried"] == len(grid) >= 7
         assert found["cost"]["seconds"] > 0 and 0.1 < found["cost"]["peak_gib"] < 20 and found["cost"]["disk_mib"] > 1
     assert row["runs"][0]["valid"] != row["runs"][1]["valid"]
     again = commands.ok(*command, "tied")
@@ -71,9 +75,11 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
     size, setting = row["runs"][0]["parameters"], row["setting"]
     assert "r.md" in reported
     page, cost = (tmp_path / "r.md").read_text(), row["runs"][0]["cost"]
-    assert f"| tied | {size / 1e6:.2f} | lr {setting['lr']:g}, output dropout 0, init range 0.2 |" in page
+    assert f"| tied | {size / 1e6:.2f} | lr {setting['lr']:g}, output dropout 0, init range 0.2 | 2 |" in page
+    smoothing = row["runs"][0]["uniform"]  # GroC has one seed, so the first of tied's is compared with it
+    assert f"| {smoothing['weight']:g} | {smoothing['test']:.1f} | 0, " in page and "Seeds of every row: 1." in page
     assert f"| 0, {cost['peak_gib']:.1f}, {cost['disk_mib']:.0f} | 10 | 88.6 | 86.2 |" in page
-    assert "(2 seeds)" in page and "| 0.034 | " in page
+    assert "| 0.034 | " in page
     best, other = sorted(found["valid"] for found in row["tried"])
     for found in row["tried"]:
         figure = f"**{best:.1f}**" if found["setting"] == setting else f"{other:.1f}"
@@ -97,6 +103,8 @@ def analyses_of(commands, table, work):
     foreign = commands.fails("python", PAPERS / "report.py", work / "foreign", "--out", work / "foreign" / "page.md")
     assert "figure-3-ptb-quarter.json: not made by run.py, analyses.py or examples/adaptation" in foreign
     commands.ok(*table, "--rows", "GroC")
+    other = commands.fails(*table, "--rows", "GroC", "--lexicon-path", "wordnet_nouns_first")
+    assert "GroC was trained without --lexicon-path: leave it out, or give another --workdir" in other
     rounded = commands.fails(*table, "--rows", "GroC", "--in-bf16")
     assert "GroC was trained without --in-bf16: leave it out, or give another --workdir" in rounded
     for name in ("figure-3", "coverage", "figure-7"):
@@ -201,10 +209,7 @@ def test_rows_of_other_tables_and_options_have_folders_and_no_published_figures(
     found = rows[row]
     assert found["paper"] == {"parameters_millions": None, "valid": None, "test": None}
     assert "groc_lstm_lm_ptb-forms-from-lr0.006" in found["runs"][0]["checkpoint"]
-    headers = [
-        json.loads((tmp_path / "data" / f"ptb-0.25{name}" / "lexicon-tables" / "header.json").read_text())
-        for name in ("", "-forms-from")
-    ]
+    headers = [header_of(tmp_path / "data" / f"ptb-0.25{name}") for name in ("", "-forms-from")]
     assert "-within-" in headers[1]["lexicon"] and "-within-" not in headers[0]["lexicon"]
 
 

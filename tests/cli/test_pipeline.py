@@ -5,13 +5,13 @@ import math
 import os
 import re
 
-import numpy as np
 import pytest
 import torch
 from cli_helpers import PLUGIN, evaluated, tokens_of
 
 from fairseq_groc.cli.score import load
-from fairseq_groc.lexicon.tables import FOLDER
+from fairseq_groc.data.fingerprint import load_dictionary
+from fairseq_groc.lexicon.tables import load_tables
 
 
 def sharded(commands, corpus, model, *options):
@@ -65,8 +65,8 @@ def test_validate_counts_and_agrees_with_eval_lm(commands, corpus, models):
 
 def test_a_compositional_checkpoint_holds_nothing_of_the_vocabulary(corpus, models):
     saved = torch.load(models["compositional_output"], weights_only=True)  # safe loading suffices
-    forms = len(np.load(corpus / "data" / FOLDER / "form_offsets.npy")) - 1
-    words = sum(1 for _ in open(corpus / "data" / "dict.txt")) + 4
+    symbols = load_dictionary(corpus / "data" / "dict.txt").symbols
+    words, forms = len(symbols), load_tables(corpus / "data", symbols).num_forms
     assert words != forms
     for name, value in saved["model"].items():
         if torch.is_tensor(value):
@@ -151,11 +151,11 @@ def test_explain(commands, corpus):
 
 def test_explain_writes_what_it_shows(ours, tmp_path):
     shown = ours("explain", "cat", "zz", "--lexicon-path", "tests/data/mini.tsv", "--out", tmp_path / "cat.json")
-    assert "not in the lexicon (file): its spelling alone" in shown and (tmp_path / "cat.png").stat().st_size > 1000
+    assert "not in the lexicon (mini.tsv): its spelling alone" in shown and (tmp_path / "cat.png").stat().st_size > 1000
     cat, zz = json.loads((tmp_path / "cat.json").read_text())["words"]
     assert cat["characters"] == ["^", "c", "a", "t", "$"] and cat["relations"][0] == {"word": "feline", "source": "mini.tsv:1"}
     assert cat["definition"] == {"words": "a small domesticated animal with fur".split(), "source": "mini.tsv:1"}
     assert zz == {"word": "zz", "characters": ["^", "z", "z", "$"], "relations": [], "definition": {"words": [], "source": ""}}
-    assert "--out none/x.json: expected a name that ends in .json" in ours("explain", "cat", "--out", "none/x.json", code=1)
+    assert "--out none/x.json: there is no folder" in ours("explain", "cat", "--out", "none/x.json", code=1)
     ours("explain", "$", "us$", "a$b$", "--lexicon-path", "tests/data/mini.tsv", "--out", tmp_path / "signs.json")
     assert (tmp_path / "signs.png").stat().st_size > 1000  # signs, not formulas

@@ -22,10 +22,9 @@ def weights(folder):
 
 
 SPARSE = ["--full-update-prob", "0.5", "--criterion", "chunked_cross_entropy"]
-ROBUST = ["--vocabulary-dropout", "0.5", "--lexicon-dropout", "0.25"]
 
 
-@pytest.mark.parametrize("updates", [[], SPARSE, ROBUST, [*SPARSE, *ROBUST[:2]]])
+@pytest.mark.parametrize("updates", [[], SPARSE])
 def test_resume_inside_an_epoch_is_bit_equal(commands, corpus, tmp_path, updates):
     options = [
         *EXACT,
@@ -184,7 +183,7 @@ def test_sampled_updates_train_on_two_workers(commands, corpus, tmp_path):
         (tmp_path / f"{name}.log").write_text(output)
         curves.append([loss for _, loss in read_curves(tmp_path / f"{name}.log", "loss")["valid"]])
     fall = curves[0][0] - curves[0][-1]
-    assert fall > 0.01 and abs(curves[1][-1] - curves[0][-1]) < 0.2 * fall
+    assert fall > 0.002 and abs(curves[1][-1] - curves[0][-1]) < 0.2 * fall
 
 
 def test_finetuning_takes_the_checkpoints_options_only(commands, corpus, models, tmp_path):
@@ -201,14 +200,18 @@ def test_fairseqs_own_schedule_and_amp_on_a_cpu(commands, corpus, tmp_path):
     assert "done training" in output and (tmp_path / "checkpoint_best.pt").exists()
 
 
-@pytest.mark.parametrize("precision", ["common.bf16=false", "common.bf16=true"])
-def test_hydra(commands, corpus, tmp_path, precision):
-    config = ["--config-dir", "examples/language_model/config", "--config-name", "groc_lstm_lm_small"]
+def test_a_sweep_of_hydra_trains_every_model_as_if_alone(commands, corpus, tmp_path):
+    """Runs share a process, and fairseq keeps what is best so far and TensorBoard's files in it."""
+    config = ["--multirun", "--config-dir", "examples/language_model/config", "--config-name", "groc_lstm_lm_small"]
     overrides = [f"task.data={corpus / 'data'}", f"common.user_dir={PLUGIN[1]}", "dataset.valid_subset='valid,valid1'"]
-    overrides += ["model.decoder_embed_dim=8", "model.decoder_hidden_size=12", "task.char_filters=[4,4,4]", precision]
-    overrides += ["optimization.max_update=2", f"checkpoint.save_dir={tmp_path / 'save'}", f"hydra.run.dir={tmp_path}"]
-    overrides += [f"common.tensorboard_logdir={tmp_path / 'tensorboard'}"]
+    overrides += ["model.decoder_embed_dim=8", "model.decoder_hidden_size=12", "task.char_filters=[4,4,4]"]
+    overrides += ["optimization.max_update=2", "checkpoint.save_dir=save", f"hydra.sweep.dir={tmp_path}"]
+    overrides += ["common.tensorboard_logdir=tensorboard", "common.bf16=false,true", "optimization.lr=[0.1],[1e-30]"]
     commands.ok("fairseq-hydra-train", *config, *overrides)
-    saved = torch.load(tmp_path / "save" / "checkpoint_last.pt", weights_only=True)
-    assert saved["cfg"]["model"]["char_filters"] == [4, 4, 4]  # inherited from the task
-    assert list((tmp_path / "tensorboard").rglob("events*"))
+    for run in range(4):
+        saved = torch.load(tmp_path / str(run) / "save" / "checkpoint_best.pt", weights_only=True)
+        assert saved["cfg"]["model"]["char_filters"] == [4, 4, 4]  # inherited from the task
+        assert saved["extra_state"]["best"] == saved["extra_state"]["val_loss"]
+        assert saved["extra_state"]["WordnetLexiconTask"]["early_stop"]["num_runs"] <= 1  # of its own two epochs
+        logged = {path.parent.name for path in (tmp_path / str(run) / "tensorboard").rglob("events*")}
+        assert {"train_inner", "train", "valid", "valid1"} >= logged >= {"train", "valid", "valid1"}

@@ -1,5 +1,8 @@
+import shutil
+
 import pytest
 import torch
+from fairseq.data import indexed_dataset
 
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
 from fairseq_groc.errors import DataError
@@ -120,11 +123,56 @@ def test_a_text_without_tokens_is_refused(make, as_lines):
 
 
 def test_data_that_is_missing_or_empty_is_refused(dictionary, tmp_path):
-    with pytest.raises(DataError, match=r"train\.bin not found\. Preprocess the split"):
+    with pytest.raises(DataError, match=r"train\.bin or .*train\.idx not found\. Preprocess the split"):
         open_text(str(tmp_path / "train"), dictionary, None, False)
     (tmp_path / "train.bin").touch()
     with pytest.raises(DataError, match=r"train\.bin holds no text\. Was the raw file empty"):
         open_text(str(tmp_path / "train"), dictionary, None, False)
+
+
+@pytest.fixture
+def binarised(tmp_path):
+    """A prefix with three lines of text below it."""
+    builder = indexed_dataset.make_builder(str(tmp_path / "test.bin"), impl="mmap", vocab_size=400)
+    for line in ([4, 5, 2], [2], [6, 2]):
+        builder.add_item(torch.tensor(line))
+    builder.finalize(str(tmp_path / "test.idx"))
+    return tmp_path / "test"
+
+
+def test_binarised_text_is_opened_alone_or_with_its_other_parts(binarised, dictionary):
+    assert [line.tolist() for line in open_text(str(binarised), dictionary, None, False)] == [[4, 5, 2], [2], [6, 2]]
+    for kind in (".bin", ".idx"):
+        shutil.copy(f"{binarised}{kind}", f"{binarised}1{kind}")
+    assert len(open_text(str(binarised), dictionary, None, True)) == 6
+    with open(f"{binarised}1.bin", "ab") as file:
+        file.write(b"more")
+    with pytest.raises(DataError, match="test1.bin is not the text of"):
+        open_text(str(binarised), dictionary, None, True)
+
+
+@pytest.mark.parametrize(
+    "kind, place, raw, message",
+    [
+        (".bin", 5, None, "test.bin is not the text of .*test.idx, or is cut"),
+        (".idx", 5, None, "test.idx is cut or garbled"),
+        (".idx", 24, None, "test.idx is cut or garbled"),
+        (".idx", 60, None, "test.idx is cut or garbled"),
+        (".idx", 0, b"X", "test.idx is cut or garbled"),  # name
+        (".idx", 9, b"\2", "test.idx is cut or garbled"),  # version
+        (".idx", 17, b"\7", "test.idx is cut or garbled"),  # type: floats
+        (".idx", 17, b"\4", "test.idx is cut or garbled"),  # type: another size
+        (".idx", 20, b"\1", "test.idx is cut or garbled"),  # number of lines
+        (".idx", 28, b"\xff", "test.idx is cut or garbled"),  # size of the first line
+        (".idx", 46, b"\1", "test.idx is cut or garbled"),  # where the second begins
+    ],
+)
+def test_damaged_text_is_refused_by_its_name(binarised, dictionary, kind, place, raw, message):
+    path = binarised.with_suffix(kind)
+    content = path.read_bytes()
+    path.write_bytes(content[:place] if raw is None else content[:place] + raw + content[place + 1 :])
+    with pytest.raises(DataError, match=f"^{path.parent}/{message}.* Binarise (it|the text) again: scripts/preprocess.sh"):
+        open_text(str(binarised), dictionary, None, False)
 
 
 def test_lines_for_inference_begin_and_end_with_the_end_of_line(dictionary):

@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 
@@ -32,6 +33,23 @@ def test_the_exact_word_then_lower_case(tmp_path):
     path.write_text("Polish\tWarsaw\t\npolish\tshine\t\n")
     lexicon = FileLexicon(path)
     assert [related(lexicon.lookup(w, 3, 10)) for w in ("Polish", "polish", "POLISH")] == [["Warsaw"], ["shine"], ["shine"]]
+
+
+def test_case_is_folded_both_ways(tmp_path):
+    path = tmp_path / "cased.tsv"
+    path.write_text("NASA\tagency\t\nNasa\tother\t\nswim\t\tto move\n")
+    lexicon = FileLexicon(path)
+    assert [related(lexicon.lookup(w, 3, 10)) for w in ("NASA", "nasa", "nAsA", "Nasa")] == [["agency"]] * 3 + [["other"]]
+    assert lexicon.fingerprint().startswith("file-lowered-")  # these answers are not those of version 0.1.0
+    path.write_text("swim\t\tto move\nSwim\t\t\n")
+    assert re.fullmatch("file-[0-9a-f]{16}", FileLexicon(path).fingerprint())  # these are
+
+
+def test_entries_that_no_word_gets(tmp_path):
+    path = tmp_path / "terms.tsv"
+    path.write_text("hot dog\tsausage\t\nNASA\tagency\t\nzebra\thorse\t\nbun\tbread\t\n")
+    lexicon = FileLexicon(path)
+    assert lexicon.unused(["nasa", "bun", "hot", "dog"]) == {"hot dog": 1, "zebra": 3} and len(lexicon) == 4
 
 
 def test_limits_count_what_is_kept(tmp_path):
@@ -91,6 +109,13 @@ def test_the_fingerprint_changes_with_the_content(tmp_path):
         ("a.jsonl", '["cat"]', r"a\.jsonl:1: cannot read this line"),
         ("a.jsonl", '{"word": "\\ud800"}', r"a\.jsonl:1: cannot read this line"),
         ("a.jsonl", "{", r"a\.jsonl:1: cannot read this line"),
+        ("a.jsonl", "[" * 100_000, r"a\.jsonl:1: cannot read this line"),
+        ("a.jsonl", '{"word": "cat", "relation": ["dog"]}', r"a\.jsonl:1: cannot read this line \(unknown 'relation'\)"),
+        ("a.jsonl", '{"word": "cat", "relations": ["hot dog"]}', r"a\.jsonl:1: .*relation 'hot dog' is more than one word"),
+        ("a.jsonl", '{"word": "</s>"}', r"a\.jsonl:1: .*</s> is a symbol of fairseq's, not a word"),
+        ("a.tsv", "cat\tdog <unk>\ty\n", r"a\.tsv:1: .*<unk> is a symbol of fairseq's"),
+        ("a.tsv", "", r"a\.tsv: no entries, expected lines of word TAB .* 'none' is the empty lexicon"),
+        ("a.jsonl", "\n\n", r"a\.jsonl: no entries"),
     ],
 )
 def test_a_broken_line_is_named(tmp_path, name, text, message):

@@ -2,13 +2,26 @@ import json
 import os
 import signal
 import stat
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fairseq_groc.errors import TablesError
 from fairseq_groc.lexicon import NoLexicon
-from fairseq_groc.lexicon.tables import _DTYPES, FOLDER, FORMAT, build_tables, load_tables, save_tables
+from fairseq_groc.lexicon.tables import (
+    _DTYPES,
+    FILE,
+    FOLDER,
+    FORMAT,
+    HEADER,
+    Origin,
+    build_tables,
+    load_tables,
+    save_tables,
+    words_fingerprint,
+)
 
 WORDS = ["<s>", "<pad>", "</s>", "<unk>", "cat", "dog", "zzz"]
 REMEDY = "Rebuild them: python -m fairseq_groc tables"
@@ -25,8 +38,45 @@ def saved(tables, tmp_path):
     return tmp_path
 
 
+def write_first_format(tables, folder):
+    """Write tables as version 0.1.0 did."""
+    (folder / FOLDER).mkdir(parents=True)
+    for name in _DTYPES:
+        np.save(folder / FOLDER / f"{name}.npy", getattr(tables, name))
+    header = {"format": 1, "dictionary": words_fingerprint(WORDS), "lexicon": tables.origin.lexicon}
+    (folder / FOLDER / HEADER).write_text(json.dumps(header))
+    return folder
+
+
+@pytest.fixture
+def first_format(tables, tmp_path):
+    return write_first_format(tables, tmp_path / "first")
+
+
+@pytest.fixture
+def rewritten(saved):
+    """Return a function that gives the saved file another header, or others of its arrays, with checksums that fit."""
+
+    def rewrite(**changes):
+        path = saved / FOLDER / FILE
+        with zipfile.ZipFile(path) as archive:
+            parts = {name: archive.read(name) for name in archive.namelist()}
+        parts = {**parts, **changes}
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, content in parts.items():
+                if content is not None:
+                    archive.writestr(name, content)
+
+    return rewrite
+
+
+def header_of(saved):
+    with zipfile.ZipFile(saved / FOLDER / FILE) as archive:
+        return json.loads(archive.read(HEADER))
+
+
 def same(one, other):
-    return one.lexicon == other.lexicon and all(np.array_equal(getattr(one, n), getattr(other, n)) for n in _DTYPES)
+    return one.origin == other.origin and all(np.array_equal(getattr(one, n), getattr(other, n)) for n in _DTYPES)
 
 
 def test_by_hand(tables, lexicon):
@@ -38,7 +88,8 @@ def test_by_hand(tables, lexicon):
     assert tables.definitions.tolist() == [9, 10, 11, 9, 11, 13]  # a small domesticated; a domesticated animal
     assert (tables.num_words, tables.num_forms) == (7, 14)
     assert tables.coverage() == {"relations": 2, "definitions": 2}
-    assert tables.lexicon == lexicon.fingerprint() + "-r3-d3"
+    assert tables.origin == Origin(lexicon.fingerprint() + "-r3-d3", 3, 3)
+    assert tables.origin.is_of(lexicon) and not tables.origin.is_of(NoLexicon())
 
 
 def test_forms_of_the_dictionary_are_shared(lexicon):
@@ -99,81 +150,214 @@ def test_another_dictionary_is_refused(saved, words):
         load_tables(saved, words)
 
 
-@pytest.mark.parametrize("number", [0, FORMAT + 1, None, "1"])
-def test_another_format_is_refused(saved, number):
-    path = saved / FOLDER / "header.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format": number}))
+@pytest.mark.parametrize("number", [0, 1, FORMAT + 1, None, "2"])
+def test_another_format_is_refused(saved, rewritten, number):
+    rewritten(**{HEADER: json.dumps({**header_of(saved), "format": number})})
     with pytest.raises(TablesError, match=f"tables of format {number}, expected {FORMAT}. {REMEDY} {saved}"):
         load_tables(saved, WORDS)
 
 
-@pytest.mark.parametrize("header", [b"", b"{", b"\xff\xfe", b"[]", b"3"])
-def test_a_corrupt_header_is_refused(saved, header):
-    (saved / FOLDER / "header.json").write_bytes(header)
+@pytest.mark.parametrize("header", [b"", b"{", b"\xff\xfe", b"[]", b"3", b"{}", b"[" * 100_000, None])
+def test_a_corrupt_header_is_refused(saved, rewritten, header):
+    rewritten(**{HEADER: header})
     with pytest.raises(TablesError, match=f"{REMEDY} {saved}"):
         load_tables(saved, WORDS)
 
 
-def test_a_header_that_lacks_the_lexicon_is_refused(saved):
-    path = saved / FOLDER / "header.json"
-    header = json.loads(path.read_text())
-    del header["lexicon"]
-    path.write_text(json.dumps(header))
+@pytest.mark.parametrize("key", ["dictionary", "lexicon", "max_relations", "sources"])
+def test_a_header_that_lacks_something_is_refused(saved, rewritten, key):
+    header = header_of(saved)
+    del header[key]
+    rewritten(**{HEADER: json.dumps(header)})
     with pytest.raises(TablesError, match=f"{REMEDY} {saved}"):
         load_tables(saved, WORDS)
+
+
+def test_no_byte_may_change_and_none_may_lack(saved, tables):
+    path = saved / FOLDER / FILE
+    content = path.read_bytes()
+    for length in range(0, len(content), 7):
+        path.write_bytes(content[:length])
+        with pytest.raises(TablesError, match=f"{REMEDY} {saved}"):
+            load_tables(saved, WORDS)
+    refused = 0
+    for place in range(len(content)):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 0x10]) + content[place + 1 :])
+        try:
+            assert same(load_tables(saved, WORDS), tables)  # dates and the like of a zip file
+        except TablesError as error:
+            assert REMEDY in str(error) and "\n" not in str(error)
+            refused += 1
+    assert refused > sum(getattr(tables, name).nbytes for name in _DTYPES)
+
+
+DAMAGES = {
+    "relations": [
+        ([7, 8, 14], "relations of 7 to 14, expected 0 to 13"),
+        ([7, -1, 12], "relations of -1 to 12, expected 0 to 13"),
+        ([7, 8], "relation_offsets do not rise from 0 to 2"),
+    ],
+    "definitions": [([9, 10, 2**31 - 1, 9, 11, 13], "definitions of 9 to 2,147,483,647, expected 0 to 13")],
+    "relation_offsets": [
+        ([0, 0, 0, 0, 0, 2**40, 3, 3], "relation_offsets do not rise"),
+        ([1, 1, 1, 1, 1, 2, 3, 3], "relation_offsets do not rise"),
+        ([0, 0, 0, 0, 0, -(2**63), 2**63 - 1, 3], "relation_offsets do not rise"),
+        ([0, 0, 0, 2, 3, 3], "relation_offsets are of 5 words, expected 7"),
+        ([], "relation_offsets do not rise"),
+    ],
+    "form_offsets": [([0, 3, 8, 75], "form_offsets do not rise from 0 to"), ([0], "form_offsets do not rise")],
+    "form_bytes": [([0] * 75, "the first forms are not the words of the dictionary|form_offsets do not rise")],
+}
+
+
+@pytest.mark.parametrize("name, items, message", [(n, *damage) for n, damages in DAMAGES.items() for damage in damages])
+def test_arrays_that_point_beyond_are_refused(saved, rewritten, first_format, name, items, message):
+    array = np.array(items, dtype=_DTYPES[name])
+    rewritten(**{name: array.tobytes()})
+    np.save(first_format / FOLDER / f"{name}.npy", array)
+    for folder in (saved, first_format):
+        with pytest.raises(TablesError, match=f"damaged: ({message}).*{REMEDY} {folder}"):
+            load_tables(folder, WORDS)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([0, 0, 0, 0, 0, 2, 3, 3], dtype=np.uint8),
+        np.array([[0, 0, 0, 0, 0, 2, 3, 3]]),
+        np.array([0, 0, 0, 0, 0, 2, 3, 3.5]),
+        np.array(3),
+    ],
+)
+def test_the_first_format_has_arrays_of_one_kind(first_format, array):
+    np.save(first_format / FOLDER / "relation_offsets.npy", array)
+    with pytest.raises(TablesError, match=f"relation_offsets is an array of . dimensions of .*expected 1 of int64. {REMEDY}"):
+        load_tables(first_format, WORDS)
 
 
 @pytest.mark.parametrize("length", [None, 0, 5, 130])
-def test_a_missing_or_cut_array_is_refused(saved, length):
-    path = saved / FOLDER / "relations.npy"
+def test_a_missing_or_cut_array_of_the_first_format_is_refused(first_format, length):
+    path = first_format / FOLDER / "relations.npy"
     content = path.read_bytes()
     path.unlink()
     if length is not None:
         path.write_bytes(content[:length])
-    with pytest.raises(TablesError, match=f"{REMEDY} {saved}"):
-        load_tables(saved, WORDS)
+    with pytest.raises(TablesError, match=f"{REMEDY} {first_format}"):
+        load_tables(first_format, WORDS)
+
+
+def test_the_first_format_is_read_and_replaced(first_format, tables):
+    folder = first_format
+    assert same(load_tables(folder, WORDS), tables)
+    (folder / f".{FOLDER}-{'0a' * 16}").mkdir()  # a run of version 0.1.0 was killed
+    (folder / f".{FOLDER}-mine").mkdir()
+    save_tables(folder, tables, WORDS)
+    assert sorted(os.listdir(folder)) == [f".{FOLDER}-mine", FOLDER]
+    assert sorted(os.listdir(folder / FOLDER)) == [".lock", FILE] and same(load_tables(folder, WORDS), tables)
+
+
+@pytest.mark.parametrize(
+    "fingerprint, limits, sources",
+    [
+        (f"wordnet-{'1a' * 8}-r2-d7", (2, 7), ("wordnet_nouns_first",)),
+        (f"synonyms-wordnet-{'1a' * 8}-r3-d10", (3, 10), ("synonyms",)),
+        ("none-r3-d10", (3, 10), ("none",)),
+        (f"wordnet-{'1a' * 8}-keep0.5-seed1-r3-d10", (3, 10), ()),
+        ("file-1", (3, 10), ()),
+    ],
+)
+def test_limits_and_source_of_the_first_format(first_format, fingerprint, limits, sources):
+    path = first_format / FOLDER / HEADER
+    path.write_text(json.dumps({**json.loads(path.read_text()), "lexicon": fingerprint}))
+    assert load_tables(first_format, WORDS).origin == Origin(fingerprint, *limits, sources)
+
+
+def test_the_source_is_remembered(tmp_path, lexicon):
+    save_tables(tmp_path, build_tables(WORDS, lexicon, sources=["/a/b.tsv", "wordnet"]), WORDS)
+    origin = load_tables(tmp_path, WORDS).origin
+    assert origin == Origin(f"{lexicon.fingerprint()}-r3-d10", 3, 10, ("/a/b.tsv", "wordnet"))
+    assert str(origin) == f"{lexicon.fingerprint()}-r3-d10: /a/b.tsv, wordnet"
+
+
+def test_something_else_in_the_place_of_the_tables(tables, tmp_path, saved):
+    for place, what in (("file", "a file"), ("link", "a link")):
+        (tmp_path / place).mkdir()
+        if what == "a file":
+            (tmp_path / place / FOLDER).write_text("mine")
+        else:
+            (tmp_path / place / FOLDER).symlink_to(saved / FOLDER)
+        with pytest.raises(TablesError, match=f"{place}/{FOLDER}: {what}, expected a folder. Move it away"):
+            save_tables(tmp_path / place, build_tables(WORDS[:5], NoLexicon()), WORDS[:5])
+    assert same(load_tables(saved, WORDS), tables) and (tmp_path / "file" / FOLDER).read_text() == "mine"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("disk full")])
-def test_a_save_that_dies_leaves_nothing_half_written(tables, tmp_path, monkeypatch, lexicon, error):
-    monkeypatch.setattr(np, "save", dying(np.save, error))
-    with pytest.raises(error if isinstance(error, type) else type(error)):
+def test_a_save_that_dies_leaves_the_old_or_none(tables, tmp_path, monkeypatch, lexicon, error):
+    expected = error if isinstance(error, type) else TablesError
+    monkeypatch.setattr(zipfile.ZipFile, "writestr", dying(zipfile.ZipFile.writestr, error))
+    with pytest.raises(expected):
         save_tables(tmp_path, tables, WORDS)
-    assert os.listdir(tmp_path) == []
     with pytest.raises(TablesError, match="no lexicon tables"):
         load_tables(tmp_path, WORDS)
     monkeypatch.undo()
     save_tables(tmp_path, tables, WORDS)
-    monkeypatch.setattr(np, "save", dying(np.save, error))
-    with pytest.raises(error if isinstance(error, type) else type(error)):
+    monkeypatch.setattr(zipfile.ZipFile, "writestr", dying(zipfile.ZipFile.writestr, error))
+    with pytest.raises(expected):
         save_tables(tmp_path, build_tables(WORDS[:5], lexicon), WORDS[:5])
-    assert os.listdir(tmp_path) == [FOLDER] and same(load_tables(tmp_path, WORDS), tables)
+    assert sorted(os.listdir(tmp_path / FOLDER)) == [".lock", FILE] and same(load_tables(tmp_path, WORDS), tables)
 
 
-@pytest.mark.parametrize("moment", ["save", "rename"])
+def test_a_file_that_was_not_wholly_written_does_not_replace_the_old(tables, saved, monkeypatch, lexicon):
+    close = zipfile.ZipFile.close
+
+    def cut(archive):
+        writing = archive.fp is not None and archive.mode == "w"
+        close(archive)
+        if writing:
+            os.truncate(archive.filename, os.path.getsize(archive.filename) - 100)
+
+    monkeypatch.setattr(zipfile.ZipFile, "close", cut)
+    with pytest.raises(TablesError, match="the tables could not be written .*Is there room"):
+        save_tables(saved, build_tables(WORDS[:5], lexicon), WORDS[:5])
+    monkeypatch.undo()
+    assert same(load_tables(saved, WORDS), tables)
+
+
+@pytest.mark.parametrize("moment", ["write", "replace"])
 @pytest.mark.parametrize("before", [False, True])
-def test_a_killed_save_is_never_trusted(tables, tmp_path, lexicon, moment, before):
-    """Killed for good, so that nothing can clean up: the old tables or none, and the next save works."""
+def test_a_killed_save_leaves_the_old_tables(tables, tmp_path, lexicon, moment, before):
+    """Killed for good, so that nothing can clean up: the next save does."""
     if before:
         save_tables(tmp_path, build_tables(WORDS[:5], lexicon), WORDS[:5])
     child = os.fork()
     if child == 0:
         try:
             kill = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731
-            if moment == "save":
-                np.save = dying(np.save, kill)
+            if moment == "write":
+                zipfile.ZipFile.writestr = dying(zipfile.ZipFile.writestr, kill)
             else:
-                os.rename = kill
+                Path.replace = kill
             save_tables(tmp_path, tables, WORDS)
         finally:
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     with pytest.raises(TablesError, match=REMEDY):
         load_tables(tmp_path, WORDS)
-    if before and moment == "save":
-        load_tables(tmp_path, WORDS[:5])
+    if before:
+        assert same(load_tables(tmp_path, WORDS[:5]), build_tables(WORDS[:5], lexicon))
     save_tables(tmp_path, tables, WORDS)
-    assert same(load_tables(tmp_path, WORDS), tables)
+    assert same(load_tables(tmp_path, WORDS), tables) and sorted(os.listdir(tmp_path / FOLDER)) == [".lock", FILE]
+
+
+def test_digests_are_of_words_and_what_they_are_made_of(tables, lexicon):
+    def digests(words, lexicon, **limits):
+        return build_tables(words, lexicon, lambda index: index >= 4, **limits).word_digests()
+
+    whole = tables.word_digests()
+    assert whole.dtype == "<u8" and len(set(whole.tolist())) == len(WORDS)
+    assert np.array_equal(digests([*WORDS, "lion"], lexicon, max_definition=3)[: len(WORDS)], whole)  # whatever comes after
+    assert (digests(WORDS, NoLexicon()) == whole).tolist() == [True] * 4 + [False, False, True]  # cat and dog have entries
+    assert (digests(WORDS, lexicon, max_definition=2) == whole).tolist() == [True] * 4 + [False, False, True]
 
 
 def dying(save, error):
@@ -191,10 +375,10 @@ def dying(save, error):
 
 
 def test_the_format_number_goes_with_the_arrays(saved):
-    described = {path.stem: np.load(path).dtype.name for path in (saved / FOLDER).glob("*.npy")}
-    header = json.loads((saved / FOLDER / "header.json").read_text())
+    described = {name: str(dtype) for name, dtype in _DTYPES.items()}
+    header = header_of(saved)
     assert (header["format"], sorted(described.items()), sorted(header)) == (
-        1,
+        2,
         [
             ("definition_offsets", "int64"),
             ("definitions", "int32"),
@@ -203,5 +387,5 @@ def test_the_format_number_goes_with_the_arrays(saved):
             ("relation_offsets", "int64"),
             ("relations", "int32"),
         ],
-        ["dictionary", "format", "lexicon"],
+        ["dictionary", "format", "lexicon", "max_definition", "max_relations", "sources"],
     ), "what is stored changed: raise FORMAT, then this test"

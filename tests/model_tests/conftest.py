@@ -10,6 +10,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMDecoder, GrocLSTMLanguageModel
 from fairseq_groc.models.word_decoder import attach_head
+from fairseq_groc.modules.compositional import CompositionalEmbedding
 from fairseq_groc.options import HeadConfig, head_settings
 
 
@@ -38,6 +39,8 @@ def model_of(vocabulary_of):
         head_cfg = HeadConfig(**small)
         decoder = GrocLSTMDecoder(_dictionary_of(words), Namespace(**cfg, init_range=head_cfg.init_range))
         attach_head(decoder, head_settings(head_cfg), vocabulary_of(words, [1, 2]), head_cfg.init_range)
+        if isinstance(decoder.words.embedding, CompositionalEmbedding) and decoder.words.embedding.compose is not None:
+            torch.nn.init.uniform_(decoder.words.embedding.compose.weight, -0.5, 0.5)  # words begin as their spellings alone
         return GrocLSTMLanguageModel(decoder).eval()
 
     return build
@@ -55,7 +58,7 @@ def stock_model(dictionary_of, vocabulary_of):
         )
         model = ARCH_MODEL_REGISTRY[arch].build_model(arguments(arch), task)
         small = dict(char_embed_dim=4, char_filters=[3, 4], output_depth=1, output_cutoffs=[6, 8], output_factor=2)
-        settings = head_settings(HeadConfig(output_head=head, correction_dim=3, num_softmaxes=2, **small, **more))
+        settings = head_settings(HeadConfig(output_head=head, correction_dim=3, num_softmaxes=2, **{**small, **more}))
         attach_head(model.decoder, settings, vocabulary_of(words, [1, 2]), HeadConfig.init_range)
         return model.eval()
 

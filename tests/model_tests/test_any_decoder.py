@@ -1,5 +1,6 @@
 """Every head on every decoder of fairseq's: probabilities, incremental decoding, and finetuning over another dictionary."""
 
+import math
 from argparse import Namespace
 
 import pytest
@@ -25,6 +26,17 @@ def test_probabilities_sum_to_one_and_incremental_decoding_is_a_full_pass(stock_
         for t in range(tokens.size(1)):
             step = model.get_normalized_probs(model.decoder(tokens[:, : t + 1], incremental_state=state), log_probs=False)
             torch.testing.assert_close(step[:, -1], whole[:, t], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("parts", ["none", "both"])
+def test_composed_words_begin_no_larger_than_rows(stock_model, parts):
+    """So that an encoder of one's own begins near the uniform distribution with either."""
+    h, targets = 10 * torch.randn(200, 8), torch.randint(4, 4 + len(WORDS), (200,))
+    losses = []
+    for head, options in (("tied", {}), ("compositional_output", {"lexicon_parts": parts, "output_depth": 0})):
+        _, outputs, bias = stock_model("transformer_lm", head, WORDS, **options).decoder.words()
+        losses.append(F.cross_entropy(h @ outputs.t() + bias, targets).item())
+    assert losses == pytest.approx([math.log(len(WORDS) + 2)] * 2, rel=0.2)
 
 
 @pytest.mark.parametrize("arch", DECODERS)

@@ -1,12 +1,15 @@
 """Words that are added while a model runs, and limits to what it predicts: as if it had been loaded so, through every door."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from decoders import DECODERS
 
-from fairseq_groc.errors import DataError
+from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.lexicon import Entry, NoLexicon, Relation
-from fairseq_groc.models.changing_vocabulary import lexicon_limits, offer_vocabulary_changes
+from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
 from fairseq_groc.modules.adapters import Adapter, AdapterSettings
 from fairseq_groc.modules.build import needs_spellings
 from fairseq_groc.modules.heads import HEADS
@@ -121,7 +124,6 @@ def test_entries_of_its_own_or_spelling_alone(models):
     inputs = [m.decoder.words()[0][11:] for m in (model, other, third)]
     assert not torch.allclose(inputs[0][0], inputs[1][0]) and torch.equal(inputs[1], inputs[2])
     torch.testing.assert_close(inputs[0][1], inputs[1][1], rtol=0, atol=1e-6)
-    assert lexicon_limits("wordnet-1a-r2-d7") == (2, 7) and lexicon_limits(None) == (3, 10)
 
 
 def test_models_that_share_a_dictionary_are_told_one_after_the_other(models):
@@ -147,6 +149,38 @@ def test_a_drawn_row_is_a_word_s_own(models, head):
         h, extra, matrices = model.decoder.without_scores(model, {"src_tokens": TOKENS})
         losses = model.decoder.losses(h, extra, matrices, targets, 4)[0]
     torch.testing.assert_close(-losses, lprobs.gather(2, targets.unsqueeze(2))[..., 0], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("used", [False, True])
+@pytest.mark.parametrize("head", ["tied", "lookup", "adaptive", "bins", "convolutional", "mixture_of_softmaxes"])
+def test_drawn_rows_are_those_of_a_model_loaded_with_the_words(model_of, head, used):
+    options = dict(head="adaptive", adaptive_scoring="bins") if head == "bins" else dict(head=head)
+    state, real = model_of(WORDS, **options).state_dict(), WORDS[:6]
+
+    def new_rows(words, *additions):
+        model = model_of(words, **options)
+        for rows in model.modules():
+            if isinstance(rows, WordRows):
+                rows.draw_new = True
+        model.load_state_dict(dict(state))
+        if used:
+            lprobs_of(model, TOKENS.clamp(max=7))
+        offer_vocabulary_changes(model)
+        for words in additions:
+            model.add_words(words)
+        tables = [rows for rows in model.modules() if isinstance(rows, WordRows) and NEW[0] in rows.words]
+        assert all(rows.unknown() is None for rows in tables)
+        return torch.cat([rows.weight.detach()[[rows.words.index(word) for word in NEW]] for rows in tables], dim=1)
+
+    expected = new_rows(real + NEW)  # as in a union dictionary: fewer fillers
+    assert expected.size(1) > 1 and len(expected.unique(dim=0)) == 3  # rows and biases
+    for words, *additions in (
+        [WORDS, NEW],
+        [WORDS, NEW[2:], NEW[1::-1]],
+        [NEW[::-1] + real[::-1]],
+        [real[::-1] + NEW[:1], NEW[:0:-1]],
+    ):
+        assert torch.equal(new_rows(words, *additions), expected)
 
 
 def test_a_checkpoint_of_a_grown_model_says_which_words_have_no_row(models):
@@ -216,3 +250,54 @@ def test_words_added_under_a_limit_may_be_predicted(models):
         model.limit_vocabulary(["cat", "ape", "gnu"])
     with pytest.raises(DataError, match="expected a list of words"):
         model.limit_vocabulary("cat")
+
+
+def test_a_limit_has_one_holder(models):
+    """Another thread, or a limit within a limit, would change what the first holder predicts."""
+    model, _ = models("groc_lstm_lm", "tied", AdapterSettings())
+    whole = lprobs_of(model)
+    model.limit_vocabulary(["cat"])
+    limited = lprobs_of(model)
+
+    def refused(words):
+        with pytest.raises(OptionError, match="the vocabulary is limited already, by .*: lift that limit first"):
+            model.limit_vocabulary(words)
+        return True
+
+    assert refused(["swim"])
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(refused, ["swim"]).result() and other.submit(refused, None).result()
+        assert torch.equal(lprobs_of(model), limited)
+        model.limit_vocabulary(None)
+        other.submit(model.limit_vocabulary, ["swim"]).result()
+        assert refused(["cat"]) and refused(None)
+    model.limit_vocabulary(None)  # its thread has ended: nobody else could
+    assert torch.equal(lprobs_of(model), whole)
+    model.limit_vocabulary(None)
+
+
+def test_of_many_threads_one_gets_the_limit(models):
+    model, _ = models("groc_lstm_lm", "tied", AdapterSettings())
+    begin, end, count = threading.Barrier(8), threading.Barrier(8), []
+
+    def hold(word):
+        begin.wait()
+        try:
+            model.limit_vocabulary([word])
+            count.append(word)
+        except OptionError:
+            pass
+        end.wait()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(hold, ["cat", "swim"] * 4))
+    assert len(count) == 1
+    predicted = (lprobs_of(model)[0, 0] > LOG_ZERO).nonzero().flatten().tolist()
+    assert predicted == [2, 3, model.decoder.dictionary.indices[count[0]]]
+
+
+def test_a_limit_to_nothing_is_refused(models):
+    model, _ = models("groc_lstm_lm", "tied", AdapterSettings())
+    with pytest.raises(DataError, match="no word to limit the vocabulary to"):
+        model.limit_vocabulary([])
+    assert model.decoder.words.limit is None

@@ -5,8 +5,11 @@ import torch
 
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import OptionError
+from fairseq_groc.lexicon import FileLexicon
+from fairseq_groc.lexicon.tables import Origin, build_tables
 from fairseq_groc.modules.adapters import Adapter, AdapterSettings
 from fairseq_groc.modules.heads import HEADS
+from fairseq_groc.modules.packed_state import pack, unpack
 from fairseq_groc.modules.probabilities import LOG_ZERO
 
 pytestmark = pytest.mark.usefixtures("encoder_path")
@@ -15,7 +18,7 @@ WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra"]
 
 
 @pytest.mark.parametrize("head", ["tied", "compositional_output", "deep_residual"])
-def test_parameters_begin_in_the_range_but_those_of_the_word_encoder(model_of, head):
+def test_parameters_begin_in_the_range_and_composed_words_at_its_size(model_of, head):
     wide, narrow = (dict(model_of(WORDS, head, init_range=limit).named_parameters()) for limit in (0.2, 0.05))
     ours = [name for name in wide if "words.embedding" not in name or head != "compositional_output"]
     assert any("encoder.layers" in name for name in ours) and any("words." in name for name in ours)
@@ -24,7 +27,8 @@ def test_parameters_begin_in_the_range_but_those_of_the_word_encoder(model_of, h
         assert wide[name].abs().max() <= 0.2
     assert max(wide[name].abs().max() for name in ours) > 0.19
     for name in set(wide) - set(ours):
-        assert torch.equal(wide[name], narrow[name])
+        scale = 4 if name.endswith("projection.weight") and "highways" not in name else 1
+        torch.testing.assert_close(wide[name], scale * narrow[name])
 
 
 @pytest.fixture
@@ -114,20 +118,82 @@ def test_word_by_word_is_the_whole(model_of):
 
 def test_checkpoints_of_other_options_or_of_the_future_are_refused(model_of):
     model = model_of(WORDS)
-    model.decoder.lexicon = "file-2"
+    model.decoder.origin = Origin("file-2", 3, 10)
     for change, message in [
         (lambda extra: extra["settings"].update(highway_layers=2), "--highway-layers 1 .checkpoint: 2."),
         (lambda extra: extra.update(version=99), "version 99, newer than"),
         (lambda extra: extra.update(lexicon="wordnet-1"), "come from another lexicon .file-2. than the checkpoint's .wordnet-1."),
+        (lambda extra: extra.update(lexicon=f"wordnet-{'0a' * 8}-r3-d10"), "tables DATA --lexicon-path wordnet_nouns_first; or"),
     ]:
         state = model.state_dict()
-        key = next(key for key in state if key.endswith("_extra_state"))
-        state[key] = {**state[key], "settings": dict(state[key]["settings"])}
-        change(state[key])
-        with pytest.raises(OptionError, match=message):
-            model.load_state_dict(state)
-    state = {key: value for key, value in model.state_dict().items() if not key.endswith("_extra_state")}  # as EMA saves it
+        saved = unpack(state["decoder._extra_state"])
+        change(saved)
+        for form in (pack(saved), saved):  # as it is saved, and as it was once
+            with pytest.raises(OptionError, match=message):
+                model.load_state_dict({**state, "decoder._extra_state": form})
+    state = {key: value for key, value in model.state_dict().items() if not key.endswith("_extra_state")}
     model.load_state_dict(state, strict=True)
+
+
+@pytest.mark.parametrize("bins", [False, True])
+@pytest.mark.parametrize("head", HEADS)
+def test_checkpoints_average(model_of, head, bins):
+    options = {"adaptive_scoring": "bins"} if bins else {}
+    states = [model_of(WORDS, head, init_range=limit, **options).state_dict() for limit in (0.1, 0.2, 0.3)]
+    mean = {name: sum(state[name] for state in states) / 3 for name in states[0]}
+    model = model_of(WORDS[::-1] + ["new"], head, **options)
+    model.load_state_dict(mean)
+    expected = model_of(WORDS, head, init_range=0.2, **options)
+    words = [expected.decoder.dictionary.index(word) for word in WORDS]
+    places = [model.decoder.dictionary.index(word) for word in WORDS]
+    for found, matrix in zip(model.decoder.words(), expected.decoder.words()):
+        torch.testing.assert_close(found[places], matrix[words], rtol=1e-5, atol=1e-6)
+
+
+@pytest.fixture
+def made_of(model_of, tmp_path):
+    """Return a function from lines of a glossary, words and limits to a model that has its tables."""
+
+    def build(lines, words=WORDS, **limits):
+        path = tmp_path / "glossary.tsv"
+        path.write_text(lines)
+        model = model_of(words)
+        tables = build_tables(model.decoder.dictionary.symbols, FileLexicon(path), lambda index: index >= 4, **limits)
+        model.decoder.origin, model.decoder.made = tables.origin, tables.word_digests()
+        return model
+
+    return build
+
+
+def test_entries_of_other_words_change_nothing(made_of, caplog):
+    state = made_of("cat\tlion\ta small animal\n").state_dict()
+    for lines in ("cat\tlion\ta small animal\nape\tcat\tno cat\n", "ape\tcat\tno cat\n\ncat\tlion\tA  small (animal)\n"):
+        caplog.clear()
+        made_of(lines, [*WORDS, "ape"]).load_state_dict(state)
+        assert "which has the same on all words of training" in caplog.text and "from another lexicon (file-" in caplog.text
+    made_of("cat\tlion\ta small animal\n", max_definition=3).load_state_dict(state)
+    for lines, words in (
+        ("cat\tlion\ta large animal\n", WORDS),
+        ("cat\tlion swim\ta small animal\n", WORDS),
+        ("cat\tlion\ta small animal\nswim\tcat\t\n", WORDS),  # a word of training that had no entry
+        ("ape\t\t\ncat\tlion\ta small animal\n", WORDS[1:] + WORDS[:1]),  # another dictionary: nobody knows
+        ("ape\t\t\ncat\tlion\ta small animal\n", WORDS[:-1]),
+    ):
+        model = made_of(lines, words)
+        with pytest.raises(OptionError, match="words of training may be made of something else. Rebuild .* give --any-lexicon"):
+            model.load_state_dict(state)
+        model.decoder.any_lexicon = True
+        model.load_state_dict(state)
+
+
+def test_a_checkpoint_that_does_not_say_what_its_words_are_made_of(made_of):
+    state = made_of("cat\tlion\ta small animal\n").state_dict()
+    key = next(key for key in state if key.endswith("_extra_state"))
+    saved = unpack(state[key])
+    state[key] = {name: value for name, value in saved.items() if name != "made"}  # as version 0.1.0 wrote it
+    made_of("cat\tlion\ta small animal\n").load_state_dict(state)
+    with pytest.raises(OptionError, match="come from another lexicon"):
+        made_of("cat\tlion\ta small animal\nape\tcat\tno cat\n", [*WORDS, "ape"]).load_state_dict(state)
 
 
 def test_output_dropout_alone_may_differ_from_the_checkpoints(model_of):

@@ -116,8 +116,6 @@ OPTIONS = dict(
     full_update_prob=0.3,
     sampled_update_fraction=0.2,
     refresh_interval=5,
-    vocabulary_dropout=0.4,
-    lexicon_dropout=0.1,
     seed=7,
 )
 
@@ -128,7 +126,6 @@ def test_options_reach_the_word_embeddings(model_of):
     assert (words.full_probability, words.seed) == (0.3, 7)
     assert (words.sampled.fraction, words.sampled.interval, words.sampled.seed) == (0.2, 5, 7)
     assert (words.embedding.surface.chunk, words.embedding.surface.training_precision) == (9, torch.bfloat16)
-    assert words.vocabulary_dropout.p == 0.4 and words.lexicon_dropout.p == 0.1
     plain = model_of(WORDS).decoder.words
     configure(plain, WordnetLexiconConfig(), new_range=0.3)
     assert plain.sampled is None and plain.embedding.surface.training_precision is None

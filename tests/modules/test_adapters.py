@@ -16,8 +16,8 @@ SETTINGS = {
     "uniform": AdapterSettings(uniform_weight=0.1),
     "discount": AdapterSettings(new_word_discount=0.1),
     "unigram": AdapterSettings(unigram_weight=0.2),
-    "local": AdapterSettings(local_weight=0.3),
-    "short local": AdapterSettings(local_weight=0.3, cache_size=7),
+    "local": AdapterSettings(local_weight=0.3, cache_theta=0.5),
+    "short local": AdapterSettings(local_weight=0.3, cache_theta=0.5, cache_size=7),
     "unbounded": AdapterSettings(unbounded_weight=0.3),
     "few neighbours": AdapterSettings(unbounded_weight=0.3, cache_neighbors=3),
     "all": AdapterSettings(0.1, 0.1, unigram_weight=0.1, local_weight=0.2, unbounded_weight=0.1, cache_theta=2.0, cache_size=12),
@@ -52,7 +52,7 @@ def naive(settings, text, b, t):
     p = naive_mixture(p, settings.unigram_weight, [(0.0, word) for _, word in entries])
     near = [(settings.cache_theta * float(key @ h[b, t].double()), word) for key, word in entries[-settings.cache_size :]]
     p = naive_mixture(p, settings.local_weight, near)
-    far = [(float((key.half().double() - h[b, t].double()).square().sum()), word) for key, word in entries]
+    far = [(float((key - h[b, t].double()).square().sum()), word) for key, word in entries]
     nearest = sorted(far)[: settings.cache_neighbors]
     return naive_mixture(p, settings.unbounded_weight, [(-d / (2 * nearest[-1][0]), word) for d, word in nearest])
 
@@ -112,6 +112,19 @@ def test_block_length_changes_nothing(name, block, text):
     )
 
 
+@pytest.mark.parametrize("block", [1, 7, 40])
+@pytest.mark.parametrize("alike", [1e-3, 1e-5])
+def test_states_that_are_nearly_alike_keep_their_distances(alike, block, text):
+    """As those of a model that has learned little: a large part that all have, and small differences."""
+    h, tokens, lprobs, targets = text
+    same = torch.linspace(-3, 3, D)
+    near = ((same + alike * h).float(), tokens, lprobs, targets)
+    for name in ("unbounded", "few neighbours"):
+        reference = torch.stack([torch.stack([naive(SETTINGS[name], near, b, t) for t in range(40)]) for b in range(3)])
+        whole, _ = adapted(SETTINGS[name], near, block)
+        torch.testing.assert_close(whole.double().exp()[real(text)], reference[real(text)], rtol=1e-5, atol=1e-9)
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_later_token_changes_no_earlier_distribution(name, text):
     h, tokens, lprobs, targets = text
@@ -148,7 +161,7 @@ def test_block_length_changes_nothing_where_the_index_of_faiss_searches(text, bl
     assert same > 0.9 and {10, 20, 30} <= set(asked)
 
 
-def test_huge_states_are_kept_as_half_precision_can(text):
+def test_huge_states_are_remembered(text):
     h, tokens, lprobs, _ = text
     view = Memory(adapter_of(SETTINGS["unbounded"])).see(h * 1e6, tokens, PAD)
     assert not torch.equal(view.adapt(lprobs.clone())[0, 1:], lprobs[0, 1:])

@@ -77,6 +77,20 @@ def test_equals_the_naive_loop_in_single_precision(vocabulary_of, lexicon):
     assert (fast - naive).norm() <= 1e-5 * naive.norm()
 
 
+@pytest.mark.parametrize("relations", [True, False])
+@pytest.mark.parametrize("definitions", [True, False])
+def test_words_begin_at_the_size_of_rows_whatever_they_are_composed_of(vocabulary_of, relations, definitions):
+    torch.manual_seed(3)
+    embedding = CompositionalEmbedding(SurfaceEncoder(7, 5, FILTERS, 1), 7, relations, definitions).double()
+    vocabulary = vocabulary_of(WORDS, WIDTHS)
+    embedding.begin(vocabulary, 0.2)
+    with torch.no_grad():
+        forms = embedding.surface(vocabulary)
+        assert float(forms.square().mean()) == pytest.approx(0.2**2 / 3, rel=1e-12)  # the variance of U(-0.2, 0.2)
+        torch.testing.assert_close(forms.mean(0), torch.zeros(7).double(), rtol=0, atol=1e-15)
+        torch.testing.assert_close(embedding(vocabulary), forms[: vocabulary.num_words], rtol=0, atol=1e-15)
+
+
 def test_gradients_equal_those_of_the_naive_loop(vocabulary_of, lexicon):
     words = ["cat", "aaaa", "run", "\N{GRINNING FACE}"]  # an n-gram that occurs twice counts once
     embedding = embedding_of()

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from fairseq_groc.errors import DataError
-from fairseq_groc.evaluation.report import add, lengths, perplexities, tally
+from fairseq_groc.evaluation.characters import Size, pieces_of, raw_lines, size_of
+from fairseq_groc.evaluation.report import add, perplexities, tally
 from fairseq_groc.modules.probabilities import LOG_ZERO
 
 TARGETS = torch.tensor([4, 5, 2, 6])
@@ -17,7 +17,7 @@ def test_an_impossible_token_makes_the_perplexity_infinite_and_is_counted():
     own = torch.log(torch.tensor([0.5, 0.25, 0.5, 0.0])).clamp(min=LOG_ZERO)
     adapted = torch.log(torch.tensor([0.5, 0.25, 0.5, 0.125]))
     report = perplexities(
-        add([tally(TARGETS[:2], adapted[:2], own[:2], KNOWN), tally(TARGETS[2:], adapted[2:], own[2:], KNOWN)]), 8, 16
+        add([tally(TARGETS[:2], adapted[:2], own[:2], KNOWN, 3), tally(TARGETS[2:], adapted[2:], own[2:], KNOWN, 3)]), Size(8, 16)
     )
     assert report["all"]["perplexity"] == pytest.approx((2 * 4 * 2 * 8) ** (1 / 4)) and report["all"]["impossible"] == 0
     assert report["all"]["model_perplexity"] == math.inf and report["known"]["model_perplexity"] == pytest.approx(16 ** (1 / 3))
@@ -25,12 +25,36 @@ def test_an_impossible_token_makes_the_perplexity_infinite_and_is_counted():
     assert (report["bits_per_character"], report["bits_per_byte"]) == (pytest.approx(7 / 8), pytest.approx(7 / 16))
 
 
-def test_what_is_no_number_is_no_figure():
-    scores = torch.tensor([-1.0, math.nan, -1.0, -1.0])
-    with pytest.raises(DataError, match="the adapted model gives 1 tokens no number"):
-        tally(TARGETS, scores, -torch.ones(4), KNOWN)
+def test_unk_is_neither_known_nor_new():
+    scores = torch.log(torch.tensor([0.5, 0.25, 0.5, 0.125]))
+    for known in (KNOWN, ~KNOWN):
+        sums = tally(TARGETS, scores, scores, known, 5)
+        counts = [4, 2, 1, 1] if known is KNOWN else [4, 1, 2, 1]
+        assert [sums[part]["tokens"] for part in ("all", "known", "new", "unk")] == counts
+        assert sums["unk"]["nats"] == pytest.approx(math.log(4))
+    report = perplexities(tally(TARGETS, scores, scores, KNOWN, 3), None)
+    assert report["bits_per_character"] is None and math.isnan(report["unk"]["perplexity"])
 
 
-def test_words_are_as_long_as_their_characters_and_a_blank():
-    sizes = lengths(["<s>", "<pad>", "</s>", "<unk>", "né"])
-    assert sizes[2].tolist() == [0, 0] and sizes[4].tolist() == [3, 4]
+def test_a_text_is_as_long_as_its_characters_and_blanks():
+    symbols = ["<s>", "<pad>", "</s>", "<unk>", "né", "a", "\udcff"]
+    lines = [torch.tensor(line) for line in ([4, 5, 2], [2], [3, 2], [6, 2])]
+    assert list(raw_lines(lines, symbols)) == ["né a", "", "<unk>", "\udcff"]
+    assert size_of(raw_lines(lines, symbols)) == (5 + 1 + 6 + 2, 6 + 1 + 6 + 2)
+
+
+@pytest.mark.parametrize(
+    "words, symbol",
+    [
+        (["▁the", "s"], "sentencepiece"),
+        (["cat@@", "s"], "@@ "),
+        (["cat", "##s"], None),
+        (["Ġcat", "s"], None),
+        (["cat</w>", "s"], None),
+    ],
+)
+def test_pieces_are_known_by_their_marks(words, symbol):
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    assert pieces_of([*special, *words]).symbol == symbol
+    whole = ["@-@", "@@", "#", "_", "c#", *(f"word{i}" for i in range(300))]
+    assert pieces_of([*special, *whole]) is None and pieces_of([*special, *whole, words[0], words[1]]) is None

@@ -106,10 +106,43 @@ def test_the_state_is_loaded_safely(tmp_path):
 def test_new_rows_have_the_mean_and_covariance_of_the_others():
     torch.manual_seed(0)
     rows = torch.randn(500, 3, dtype=torch.double) @ torch.tensor([[2.0, 1, 0], [0, 1, 0], [0, 0, 0.1]]).double() + 5
-    drawn = draw_like(rows, 20_000)
+    drawn = draw_like(rows, [f"word{i}" for i in range(20_000)])
     torch.testing.assert_close(drawn.mean(0), rows.mean(0), rtol=0, atol=0.1)
     torch.testing.assert_close(drawn.t().cov(), rows.t().cov(correction=0), rtol=0.1, atol=0.1)
-    assert torch.equal(draw_like(rows, 7), draw_like(rows, 7))  # the same model at every loading
+    some = list(range(300, 10, -7))  # a word's row does not depend on the company it is drawn in
+    assert torch.equal(draw_like(rows, [f"word{i}" for i in some]), drawn[some])
+    assert torch.equal(draw_like(rows, ["word300"]), drawn[300:301])
+
+
+def test_rows_that_are_all_the_same_are_drawn_the_same():
+    assert draw_like(torch.full((5, 2), 3.0), ["new"]).tolist() == [[3, 3]]
+
+
+def test_words_that_fill_a_dictionary_are_no_example_for_new_ones():
+    old, new = WordRows(["<s>", "a", "b", "madeupword0000"], 1), WordRows(["a", "new", "b"], 1)
+    old.weight.data.copy_(torch.tensor([[50.0], [1], [1], [99]]))
+    new.draw_new = True
+    load(new, old.state_dict())
+    assert new.weight.tolist() == [[1], [1], [1]]
+
+
+def test_words_as_they_were_saved_once():
+    rows, state = WordRows(["c", "b", "a"], 1), {"weight": torch.tensor([[1.0], [2]])}
+    load(rows, {**state, "_extra_state": {"words": ["a", "b"], "unknown": ["b"]}})
+    assert rows.weight.tolist() == [[0], [0], [1]] and rows.unknown().tolist() == [True, True, False]
+
+
+def test_a_word_is_unknown_where_none_of_the_averaged_had_a_row():
+    states = []
+    for words in (["a"], ["a", "b"], ["a"]):
+        rows = WordRows(["a", "b", "c"], 2)
+        load(rows, trained(words).state_dict())
+        states.append(rows.state_dict())
+    mean = {key: sum(state[key] for state in states) / 3 for key in states[0]}
+    rows = WordRows(["a", "b", "c"], 2)
+    load(rows, mean)
+    assert rows.unknown().tolist() == [False, False, True]
+    torch.testing.assert_close(rows.weight.detach(), torch.tensor([[1, 1], [2 / 3, 2 / 3], [0, 0]]))
 
 
 def test_drawn_rows_are_known_and_the_others_are_kept():

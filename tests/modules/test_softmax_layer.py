@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from fairseq_groc.errors import OptionError
-from fairseq_groc.lexicon.base import Entry
+from fairseq_groc.lexicon.base import Entry, NoLexicon
 from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.modules.export import write_word2vec
 from fairseq_groc.modules.heads import CompositionalOutput, LookupOutput, TiedOutput
@@ -233,9 +233,7 @@ def test_word2vec_text(tmp_path):
 
 def test_a_file_of_another_vocabulary_of_this_size_is_not_read(matrices, vocabulary_of, lexicon, tmp_path):
     others = [*WORDS[:-1], "zebra"], WORDS
-    (tmp_path / "none.tsv").touch()
-    without = type(lexicon)(tmp_path / "none.tsv")
-    vocabularies = [vocabulary_of(others[0], [1, 2]), vocabulary_of(others[1], [1, 2], without)]
+    vocabularies = [vocabulary_of(others[0], [1, 2]), vocabulary_of(others[1], [1, 2], NoLexicon())]
     with torch.no_grad():
         for number, vocabulary in enumerate(vocabularies):
             matrices.file = tmp_path / f"{number}.pt"

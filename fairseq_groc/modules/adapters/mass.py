@@ -116,4 +116,4 @@ def mix_at(lprobs: Tensor, weight: float, seen: Seen, targets: Tensor) -> Tensor
 
 def mix(lprobs: Tensor, weight: float, mass: Tensor, present: Tensor) -> Tensor:
     """Return the mixture from the log of a cache's mass on each target and from where it remembers anything."""
-    return torch.logaddexp(lprobs + torch.where(present, math.log1p(-weight), 0.0), mass + math.log(weight))
+    return torch.logaddexp(torch.where(present, lprobs + math.log1p(-weight), lprobs), mass + math.log(weight))

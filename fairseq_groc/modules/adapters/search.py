@@ -35,6 +35,7 @@ class Search:
     def __init__(self, store: Entries, exact: Optional[int] = None):
         self.store, self.exact = store, EXACT if exact is None else exact
         self._index: Optional[Any] = None
+        self._middle = np.float32(0)  # of the keys: what all have in common would take the digits of the index
 
     def covered(self, count: int) -> int:
         """Return how many of the first *count* entries are the index's; the others are compared."""
@@ -62,7 +63,7 @@ class Search:
         distances, entries = queries.new_zeros(len(queries), 0), queries.new_zeros(len(queries), 0, dtype=torch.long)
         keys, _ = self.store.entries()
         for first in range(begin, end, CHUNK):
-            chunk = torch.from_numpy(keys[first : min(first + CHUNK, end)].astype(np.float32)).to(queries.device)
+            chunk = torch.tensor(keys[first : min(first + CHUNK, end)]).to(queries.device)
             near = squared_distances(queries, chunk)
             number = torch.arange(first, first + len(chunk), device=queries.device).expand(len(queries), -1)
             distances, entries = smallest(torch.cat([distances, near], 1), torch.cat([entries, number], 1), neighbors)
@@ -75,9 +76,10 @@ class Search:
             return held
         keys, _ = self.store.entries()
         if self._index is None:
-            self._index = _new_index(keys[: self.exact].astype(np.float32))
+            self._middle = keys[: self.exact].mean(0, dtype=np.float64).astype(np.float32)
+            self._index = _new_index(keys[: self.exact] - self._middle)
         for first in range(held, wanted, CHUNK):
-            self._index.add(keys[first : min(first + CHUNK, wanted)].astype(np.float32))
+            self._index.add(keys[first : min(first + CHUNK, wanted)] - self._middle)
         logger.info(f"unbounded cache: {wanted:,} entries indexed")
         return wanted
 
@@ -87,8 +89,8 @@ class Search:
         keys, _ = self.store.entries()
         distances, entries = [], []
         for some in queries.split(QUERIES):
-            _, found = self._index.search(some.cpu().numpy(), OVERSAMPLE * neighbors)
-            near = torch.from_numpy(keys[np.maximum(found, 0)].astype(np.float32)).to(queries.device)  # (n, 2K, d)
+            _, found = self._index.search(some.float().cpu().numpy() - self._middle, OVERSAMPLE * neighbors)
+            near = torch.from_numpy(keys[np.maximum(found, 0)]).to(queries.device)  # (n, 2K, d)
             entries.append(torch.from_numpy(found).to(queries.device))
             distances.append((near - some.unsqueeze(1)).square_().sum(-1))
         number = torch.cat(entries)
@@ -96,8 +98,9 @@ class Search:
 
 
 def squared_distances(queries: Tensor, keys: Tensor) -> Tensor:
-    """Return |q - k|^2, (Q, n), computed in double precision: in single, rounding would hide near neighbours."""
-    return torch.cdist(queries.double(), keys.double()).square_().float()
+    """Return |q - k|^2, (Q, n), in double precision and from a middle: else rounding would hide near neighbours."""
+    middle = queries[:1].double()
+    return torch.cdist(queries.double() - middle, keys.double() - middle).square_().float()
 
 
 def smallest(distances: Tensor, entries: Tensor, count: int) -> Tuple[Tensor, Tensor]:

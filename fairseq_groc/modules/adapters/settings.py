@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
@@ -19,10 +20,26 @@ class Option(NamedTuple):
     Args:
         default: what it is otherwise; an option takes numbers of its type
         help: what it is, for ``--help``
+        kind: which numbers it takes, one of ``KINDS``
     """
 
     default: float
     help: str
+    kind: str = "number"
+
+    def refusal(self, value: Any) -> Optional[str]:
+        """Return what is expected in place of a value, or None where it will do."""
+        expected, fits = KINDS[self.kind]
+        number = isinstance(value, (int, type(self.default))) and not isinstance(value, bool)
+        return None if number and -math.inf < value < math.inf and fits(value) else expected
+
+
+KINDS: Dict[str, Tuple[str, Callable[[float], bool]]] = {
+    "weight": ("a number from 0 to below 1", lambda value: 0 <= value < 1),
+    "factor": ("a number above 0", lambda value: value > 0),
+    "count": ("1 or more", lambda value: value >= 1),
+    "number": ("a number", lambda value: True),
+}
 
 
 class RegisteredCache(NamedTuple):
@@ -39,8 +56,8 @@ class RegisteredCache(NamedTuple):
 
 # what needs no history; caches are registered beside their classes
 OPTIONS: Dict[str, Option] = {
-    "new_word_discount": Option(1.0, "factor on the probability of words that the training text lacks (paper: 0.1)"),
-    "uniform_weight": Option(0.0, "mix this much of the uniform distribution over all words into the model's"),
+    "new_word_discount": Option(1.0, "factor on the probability of words that the training text lacks (paper: 0.1)", "factor"),
+    "uniform_weight": Option(0.0, "mix this much of the uniform distribution over all words into the model's", "weight"),
 }
 CACHES: Dict[str, RegisteredCache] = {}
 _listeners: List[Callable[[Dict[str, Option]], None]] = []
@@ -57,7 +74,7 @@ def register_cache(name: str, **options: Option):
     """
 
     def register(cls):
-        new = {f"{name}_weight": Option(0.0, f"mass of the {name} cache: 1 - lambda of the paper"), **options}
+        new = {f"{name}_weight": Option(0.0, f"mass of the {name} cache: 1 - lambda of the paper", "weight"), **options}
         check_name(CACHES, "cache", name)
         for option in new:
             check_name(OPTIONS, "option of adapters", option)
@@ -107,9 +124,10 @@ class AdapterSettings(SimpleNamespace):
         """Return settings with some other values."""
         return AdapterSettings(**{**vars(self), **values})
 
-    def changes(self) -> Dict[str, Any]:
-        """Return what is not a default."""
-        return {name: value for name, value in vars(self).items() if value != OPTIONS[name].default}
+    def acting(self) -> Dict[str, Any]:
+        """Return what is not a default, and all options of the caches that act."""
+        own = [option for cache in self.caches() for option in CACHES[cache].options]
+        return {name: value for name, value in vars(self).items() if value != OPTIONS[name].default or name in own}
 
     def caches(self) -> Dict[str, float]:
         """Return the weights of the caches that act, in their order."""

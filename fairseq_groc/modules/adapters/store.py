@@ -1,4 +1,4 @@
-"""Entries of a cache on disk: keys in half precision and words, appended and memory-mapped.
+"""Entries of a cache on disk: keys and words, appended and memory-mapped.
 
 n: entries; d: size of a key.
 """
@@ -15,10 +15,11 @@ from typing import Optional, Tuple
 import numpy as np
 
 from fairseq_groc.errors import CacheError
+from fairseq_groc.files import replace_file
 
-FORMAT = 2  # raise whenever the files or the meaning of the fingerprint change
-HEADER, KEYS, WORDS = "header.json", "keys.f16", "words.u32"
-# half precision: a key's digits beyond it change no neighbours that matter; uint32: 4 * 10**9 words
+FORMAT = 3  # raise whenever the files or the meaning of the fingerprint change
+HEADER, KEYS, WORDS = "header.json", "keys.f32", "words.u32"
+# float32: the h of a model may be so alike that half precision leaves nothing of their distances; uint32: 4 * 10**9 words
 
 
 class Entries:
@@ -28,15 +29,17 @@ class Entries:
         dim: d
     """
 
+    fingerprint = ""  # of what made them, where they are on disk
+
     def __init__(self, dim: int):
         self.dim, self.count = dim, 0
-        self._keys, self._words = np.empty((16, dim), np.float16), np.empty(16, np.uint32)
+        self._keys, self._words = np.empty((16, dim), np.float32), np.empty(16, np.uint32)
 
     def append(self, keys: np.ndarray, words: np.ndarray) -> None:
         """Append entries: keys (n, d) and words (n)."""
         end = self.count + len(words)
         if end > len(self._words):
-            self._keys = np.concatenate([self._keys[: self.count], np.empty((end, self.dim), np.float16)])
+            self._keys = np.concatenate([self._keys[: self.count], np.empty((end, self.dim), np.float32)])
             self._words = np.concatenate([self._words[: self.count], np.empty(end, np.uint32)])
         self._keys[self.count : end], self._words[self.count : end] = keys, words
         self.count = end
@@ -69,7 +72,7 @@ class EntryStore(Entries):
         self.folder.mkdir(parents=True, exist_ok=True)
         self.stored = self._open()  # entries that the header counts
         self.count = self.stored
-        for name, width in ((KEYS, 2 * dim), (WORDS, 4)):
+        for name, width in ((KEYS, 4 * dim), (WORDS, 4)):
             path, size = self.folder / name, self.stored * width
             if not self.stored and not reading:
                 path.touch()
@@ -77,10 +80,10 @@ class EntryStore(Entries):
                 raise CacheError(f"{path} is shorter than the {self.stored:,} entries stored. {REMEDY}")
             if not reading:
                 os.truncate(path, size)  # what was written after the last commit
-        self._sums = {name: self._checksum(name, width) for name, width in ((KEYS, 2 * dim), (WORDS, 4))}
+        self._sums = {name: self._checksum(name, width) for name, width in ((KEYS, 4 * dim), (WORDS, 4))}
         if self.stored and self._sums != self._header["checksums"]:
             raise CacheError(f"{self.folder}: its files are not what was stored, they are damaged. {REMEDY}")
-        self._maps: Tuple[int, np.ndarray, np.ndarray] = (0, np.empty((0, dim), np.float16), np.empty(0, np.uint32))
+        self._maps: Tuple[int, np.ndarray, np.ndarray] = (0, np.empty((0, dim), np.float32), np.empty(0, np.uint32))
         if not self.stored and not reading:
             self.commit()
 
@@ -105,7 +108,7 @@ class EntryStore(Entries):
 
     def append(self, keys: np.ndarray, words: np.ndarray) -> None:
         """Append entries: keys (n, d) and words (n)."""
-        for name, values in ((KEYS, keys.astype(np.float16)), (WORDS, words.astype(np.uint32))):
+        for name, values in ((KEYS, keys.astype(np.float32)), (WORDS, words.astype(np.uint32))):
             raw = values.tobytes()
             self._sums[name] = zlib.crc32(raw, self._sums[name])
             with open(self.folder / name, "ab") as file:  # opened each time: many streams have many stores
@@ -115,7 +118,7 @@ class EntryStore(Entries):
     def entries(self) -> Tuple[np.ndarray, np.ndarray]:
         """Return all entries, memory-mapped: keys (n, d) and words (n)."""
         if self._maps[0] != self.count:
-            keys = np.memmap(self.folder / KEYS, np.float16, "r", shape=(self.count, self.dim))
+            keys = np.memmap(self.folder / KEYS, np.float32, "r", shape=(self.count, self.dim))
             self._maps = self.count, keys, np.memmap(self.folder / WORDS, np.uint32, "r", shape=(self.count,))
         return self._maps[1], self._maps[2]
 
@@ -127,9 +130,8 @@ class EntryStore(Entries):
         self.stored = self.count
         about = {"format": FORMAT, "dim": self.dim, "fingerprint": self.fingerprint}
         header = {**about, "stored": self.stored, "checksums": self._sums}
-        scratch = self.folder / f".{HEADER}"
-        scratch.write_text(json.dumps(header) + "\n")
-        os.replace(scratch, self.folder / HEADER)
+        with replace_file(self.folder / HEADER) as file:
+            file.write(json.dumps(header) + "\n")
         return self.stored
 
 

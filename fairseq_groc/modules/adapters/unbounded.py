@@ -22,11 +22,11 @@ from fairseq_groc.modules.adapters.store import Entries, EntryStore
 IN_MEMORY = 4_096  # entries of a stream until they go to disk
 
 
-@register_cache("unbounded", cache_neighbors=Option(1_024, "nearest words that the unbounded cache takes, K"))
+@register_cache("unbounded", cache_neighbors=Option(1_024, "nearest words that the unbounded cache takes, K", "count"))
 class UnboundedCache(Cache):
     """p(w) proportional to the sum of exp(-|h - h_i|^2 / 2 b^2) over the K entries i nearest to h with the word w.
 
-    The bandwidth b is the distance of the K-th (Grave et al. 2017, section 3.2). Keys are rounded to half precision.
+    The bandwidth b is the distance of the K-th (Grave et al. 2017, section 3.2).
 
     Args:
         neighbors: K
@@ -44,10 +44,9 @@ class UnboundedCache(Cache):
     def see(self, queries: Tensor, keys: Tensor, words: Tensor) -> List:
         if not self._streams:
             self._streams = [Search(Entries(keys.size(2))) for _ in keys]
-        keys = as_stored(keys)
         views = []
         for stream, query, key, word in zip(self._streams, queries, keys, words):
-            views.append((stream, stream.store.count, query, key.float(), word))
+            views.append((stream, stream.store.count, query, key, word))
             said = word >= 0
             stream.store.append(key[said].cpu().numpy(), word[said].cpu().numpy())
             if stream.store.count > IN_MEMORY and not isinstance(stream.store, EntryStore):
@@ -107,12 +106,6 @@ class UnboundedCache(Cache):
 
 def _widened(rows: Tensor, width: int, filler: float) -> Tensor:
     return torch.nn.functional.pad(rows, (0, width - rows.size(1)), value=filler)
-
-
-def as_stored(keys: Tensor) -> Tensor:
-    """Return keys as they are kept, in half precision; what is beyond its range becomes its largest number."""
-    largest = torch.finfo(torch.half).max
-    return keys.clamp(-largest, largest).half()
 
 
 def _copy(source: Entries, target: Entries) -> Entries:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK, chunked_cross_entropy
 from fairseq_groc.modules.heads.base import register_head
 from fairseq_groc.modules.heads.table import BiasedOutput, TiedOutput
+from fairseq_groc.modules.packed_state import pack, unpack
 
 
 @register_head("adaptive", embedding="adaptive")
@@ -54,15 +55,16 @@ class HierarchicalOutput(BiasedOutput):
         self.order.copy_(order)
         self.place[order] = torch.cat([torch.arange(size) for size in self._sizes]).to(self.place.device)
 
-    def get_extra_state(self) -> Any:
-        return {"bins": dict(zip(self.words, self.number.tolist()))}
+    def get_extra_state(self) -> Tensor:
+        return pack({"bins": dict(zip(self.words, self.number.tolist()))})
 
     def set_extra_state(self, state) -> None:
         """The bins were taken over in ``upgrade_state_dict_named``."""
 
     def upgrade_state_dict_named(self, state_dict, name: str) -> None:
         """Give every word the bin that it had in training (fairseq calls it before loading)."""
-        saved = state_dict.setdefault(f"{name}._extra_state" if name else "_extra_state", self.get_extra_state())["bins"]
+        key = f"{name}._extra_state" if name else "_extra_state"
+        saved = unpack(state_dict.setdefault(key, self.get_extra_state()))["bins"]
         self._assign(torch.tensor([saved.get(word, self.clusters.out_features) for word in self.words]))
 
     def add_words(self, words: Sequence[str]) -> None:

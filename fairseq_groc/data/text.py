@@ -1,0 +1,118 @@
+"""Raw text: lines, checked as they are read; tokenised and lower-cased if asked."""
+
+import codecs
+import logging
+from pathlib import Path
+from typing import Callable, Iterable, Iterator, Optional
+
+from tqdm import tqdm
+
+from fairseq_groc.errors import DataError
+from fairseq_groc.modules.probabilities import is_filler
+
+RESERVED = ("<s>", "<pad>", "</s>")
+logger = logging.getLogger(__name__)
+
+
+def read_lines(
+    path: Path, text_of: Callable[[str, int], str] = lambda line, number: line, progress: bool = False
+) -> Iterator[str]:
+    """Yield the lines of a text.
+
+    Args:
+        path: of the file
+        text_of: from a line and its number, what of it is text
+        progress: show a bar on terminals
+
+    Raises:
+        DataError: missing, empty, not UTF-8, or with a reserved symbol as a word; says where.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    if path.stat().st_size == 0:
+        raise DataError(f"{path} is empty: nothing to train or score on")
+    with open(path, "rb") as file:
+        yield from check_lines(_shown(file, path) if progress else file, str(path), text_of)
+
+
+def _shown(file: Iterable[bytes], path: Path) -> Iterator[bytes]:
+    size = path.stat().st_size
+    with tqdm(desc=path.name, total=size, unit="B", unit_scale=True, leave=False, disable=None) as bar:
+        for line in file:
+            bar.update(len(line))
+            yield line
+
+
+def check_lines(file: Iterable[bytes], name: str, text_of: Callable[[str, int], str]) -> Iterator[str]:
+    """Yield the lines of an open file as they come, as ``read_lines`` does.
+
+    Raises:
+        DataError: not UTF-8, or a reserved symbol as a word; says where.
+    """
+    for number, raw in enumerate(file, start=1):
+        if number == 1 and has_mark(raw, name):
+            raw = raw[len(codecs.BOM_UTF8) :]
+        try:
+            line = raw.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise DataError(f"{name}:{number}: not UTF-8 ({error.reason}). Convert the file: iconv -t UTF-8") from None
+        check_text(text_of(line, number), f"{name}:{number}")
+        yield line
+
+
+def has_mark(head: bytes, name: str) -> bool:
+    """Say whether a file begins with a byte-order mark, which is no part of its first word, and note it."""
+    if not head.startswith(codecs.BOM_UTF8):
+        return False
+    logger.warning(f"{name} begins with a byte-order mark (BOM), which is left out")
+    return True
+
+
+def check_text(text: str, where: str) -> None:
+    """Refuse fairseq's own symbols as words.
+
+    Raises:
+        DataError: which symbol, and where it is.
+    """
+    if "<" not in text and "madeupword" not in text:
+        return
+    for word in text.split():
+        if word in RESERVED or is_filler(word):
+            raise DataError(f"{where}: contains {word}, which fairseq reserves. Remove or respell it.")
+
+
+def clean_lines(lines: Iterable[str], name: str, clean: Callable[[str], str]) -> Iterator[str]:
+    """Yield the lines of a text as they are counted and binarised.
+
+    Raises:
+        DataError: a reserved symbol as a word; says where.
+    """
+    for number, line in enumerate(lines, start=1):
+        line = clean(line)
+        check_text(line, f"{name}:{number}")
+        yield line
+
+
+def cleaner(language: Optional[str], lower: bool) -> Callable[[str], str]:
+    """Return a function that tokenises a line for a language, if one is given, and lower-cases it."""
+    tokenize = _tokenizer(language) if language else lambda line: line
+
+    def clean(line: str) -> str:
+        line = tokenize(line)
+        # fairseq splits at blanks of any kind; one kind keeps its line count and ours equal
+        return " ".join((line.lower() if lower else line).split())
+
+    return clean
+
+
+def _tokenizer(language: str) -> Callable[[str], str]:
+    from sacremoses import MosesTokenizer
+
+    tokenizer = MosesTokenizer(lang=language)
+    return lambda line: tokenizer.tokenize(line, return_str=True, escape=False)
+
+
+def unchecked(line: str, number: int) -> str:
+    """What of a line ``check_lines`` looks at where the line is checked later."""
+    return ""

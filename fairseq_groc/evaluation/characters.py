@@ -1,0 +1,89 @@
+"""How many characters and bytes the raw text has that was scored, words or pieces of words."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
+
+from fairseq.data.data_utils import post_process
+
+from fairseq_groc.errors import OptionError, shown
+from fairseq_groc.modules.probabilities import is_filler
+
+# how pieces of words are marked, by what --remove-bpe calls it
+MARKS = {"sentencepiece": re.compile("\u2581"), "@@ ": re.compile(r".+@@$")}
+OTHERS = re.compile(r"##.|\u0120|.+</w>$")  # of wordpieces, of bytes as GPT-2 writes them, of words' ends
+BYTE = re.compile(r"<0x[0-9A-F]{2}>$")
+FEWEST = 0.01  # of a vocabulary's words that have marks, if it is one of pieces
+
+
+class Size(NamedTuple):
+    """Of a text, a line end after every line included."""
+
+    characters: int
+    bytes: int
+
+
+class Pieces(NamedTuple):
+    """What a vocabulary's pieces of words are marked by.
+
+    Args:
+        symbol: what --remove-bpe calls it; None: it has no name for it
+        example: a piece
+    """
+
+    symbol: Optional[str]
+    example: str
+
+    def refusal(self) -> str:
+        """Say why bits per character cannot be given, and how they can."""
+        remedy = f"--remove-bpe '{self.symbol}', or --raw FILE" if self.symbol else "--raw FILE"
+        return f"the vocabulary has pieces of words, as {shown(self.example)}, whose marks are no text: give {remedy}"
+
+
+def pieces_of(symbols: Sequence[str]) -> Optional[Pieces]:
+    """Return how pieces of words are marked among the words of a dictionary; None: these are whole words."""
+    words = [word for word in symbols[4:] if not is_filler(word)]
+    for symbol, mark in [*MARKS.items(), (None, OTHERS)]:
+        marked = [word for word in words if mark.match(word)]
+        if len(marked) > FEWEST * len(words):
+            return Pieces(symbol, marked[0])
+    return None
+
+
+def check_symbol(symbol: str, symbols: Sequence[str]) -> None:
+    """Refuse to put pieces together that are marked in another way, or not at all.
+
+    Raises:
+        OptionError: with what would do.
+    """
+    found = pieces_of(symbols)
+    if symbol not in MARKS or (found is not None and found.symbol == symbol):
+        return
+    remedy = found.refusal() if found else "it has whole words: leave it out"
+    raise OptionError(f"--remove-bpe '{symbol}': the vocabulary has no pieces marked so; {remedy}")
+
+
+def raw_lines(lines: Iterable, symbols: Sequence[str], symbol: str = "none") -> Iterator[str]:
+    """Yield binarised lines as the text that they were made from.
+
+    Args:
+        lines: the numbers of their words
+        symbol: how pieces are put together, as fairseq's ``--remove-bpe`` has it
+
+    Raises:
+        OptionError: bytes as pieces, which it leaves as they are.
+    """
+    for line in lines:
+        words = [symbols[token] for token in line.tolist() if token != 2]  # 2: </s>
+        if symbol == "sentencepiece" and any(BYTE.match(word) for word in words):
+            raise OptionError("--remove-bpe does not put pieces of bytes (<0xE2>) together: give --raw FILE")
+        yield post_process(" ".join(words), symbol)
+
+
+def size_of(lines: Iterable[str]) -> Size:
+    """Count the characters and bytes of lines of text."""
+    characters = total = 0
+    for line in lines:
+        characters, total = characters + len(line) + 1, total + len(line.encode("utf-8", "surrogateescape")) + 1
+    return Size(characters, total)

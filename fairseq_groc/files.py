@@ -1,0 +1,63 @@
+"""Files that are written: whole or not at all, and to places that were looked at before the work."""
+
+import os
+import uuid
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Iterator
+
+from fairseq_groc.errors import OptionError
+
+
+@contextmanager
+def replace_file(path: Path, mode: str = "w") -> Iterator[IO]:
+    """Open a new file that takes the place of *path* at the end; however the writing ends before, what was there stays.
+
+    Args:
+        path: of the file; where it is a link, what it points to is replaced
+        mode: "w" for text in UTF-8, "wb" for bytes
+
+    Raises:
+        OSError: with *path* as its file name, so that a line can say what could not be written.
+    """
+    target = Path(os.path.realpath(path))
+    scratch = target.with_name(f".{uuid.uuid4().hex}.part")
+    try:
+        with writing_to(path, scratch):
+            with open(scratch, mode.replace("w", "x"), encoding=None if "b" in mode else "utf-8") as file:
+                yield file
+            os.replace(scratch, target)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing_to(path: Path, *scratch: Path) -> Iterator[None]:
+    """Let an error of writing, as on a full disk, name *path*: it names no file by itself, or one of *scratch*."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename in (None, *map(str, scratch)):
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        raise
+
+
+def check_place(option: str, path: Path) -> None:
+    """Refuse, before the work, a file that cannot be written.
+
+    Args:
+        option: what the path was given for, as it is typed
+
+    Raises:
+        OptionError: a folder, or in one that is missing or may not be written to.
+    """
+    folder = Path(os.path.realpath(path)).parent
+    try:
+        if Path(path).is_dir():
+            raise OptionError(f"{option} {path} is a folder: give the name of a file")
+    except OSError as error:
+        raise OptionError(f"{option} {path}: {error.strerror}") from None
+    if not folder.is_dir():
+        raise OptionError(f"{option} {path}: there is no folder {folder}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise OptionError(f"{option} {path}: nothing may be written to {folder}")

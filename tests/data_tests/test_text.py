@@ -1,0 +1,39 @@
+import pytest
+
+from fairseq_groc.data.text import check_lines, cleaner, read_lines
+from fairseq_groc.errors import DataError
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"", "raw.txt is empty"),
+        (b"a cat\nd\xffg\n", "raw.txt:2: not UTF-8"),
+        (b"a cat\n\nthe <pad> end\n", "raw.txt:3: contains <pad>, which fairseq reserves"),
+        (b"a <s>\n", "raw.txt:1: contains <s>"),
+        (b"a </s> b\n", "raw.txt:1: contains </s>"),
+        (b"a\nmadeupword0001 b\n", "raw.txt:2: contains madeupword0001, which fairseq reserves"),
+    ],
+)
+def test_bad_text_is_refused_with_its_place(tmp_path, content, message):
+    raw = tmp_path / "raw.txt"
+    raw.write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        list(read_lines(raw))
+    with pytest.raises(DataError, match="none.txt: no such file"):
+        list(read_lines(tmp_path / "none.txt"))
+
+
+def test_what_only_looks_reserved_is_text():
+    lines = [b"<unk> <S> x</s> madeupword madeupword00010\n"]
+    assert list(check_lines(lines, "-", lambda line, number: line)) == ["<unk> <S> x</s> madeupword madeupword00010"]
+
+
+def test_a_byte_order_mark_at_the_head_is_left_out_and_noted(caplog):
+    lines = list(check_lines([b"\xef\xbb\xbfthe\r\n", b"\xef\xbb\xbfend\n"], "-", lambda line, number: line))
+    assert lines == ["the", "\ufeffend"] and "- begins with a byte-order mark" in caplog.text
+
+
+def test_lines_are_cleaned():
+    assert cleaner(None, False)(" A\u2028b\x85 C\u00a0") == "A b C"
+    assert cleaner("en", True)("Don't, <b> & so.") == "don 't , < b > & so ."
