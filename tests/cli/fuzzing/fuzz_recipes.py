@@ -12,7 +12,7 @@ from cli_helpers import PLUGIN, ROOT, SMALL, TRAINING
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModelConfig
 from fairseq_groc.modules.adapters import OPTIONS
 from fairseq_groc.options import flag
-from fairseq_groc.tasks.config import RobustConfig, WordnetLexiconConfig
+from fairseq_groc.tasks.config import WordnetLexiconConfig
 
 LEXICON = "--lexicon-path lexicon.tsv"
 MODEL = "--path model.pt --data data"
@@ -50,7 +50,7 @@ class Recipe:
 
 def own_fields():
     """Return the fields of the task's and the model's options that training takes."""
-    found = (*fields(WordnetLexiconConfig), *fields(GrocLSTMLanguageModelConfig), *fields(RobustConfig))
+    found = (*fields(WordnetLexiconConfig), *fields(GrocLSTMLanguageModelConfig))
     return {field.name: field for field in found if field.name not in OPTIONS and field.name != "seed"}.values()
 
 
@@ -61,6 +61,7 @@ SPLIT = f"{MODEL} --split valid"
 PREPARED = ("--threshold", "--max-relations", "--max-definition", "--keep-entries", "--workers")
 PREPROCESS = f"preprocess --train text.txt --valid text.txt --dest dest {LEXICON}"
 FROM = f"preprocess --vocabulary-from data --test text.txt --dest dest {LEXICON}"
+SLICE = "preprocess --dataset news-2007 --from sources --dest out --lexicon-path none --tokens 30,20,20"
 # not those that are a user's own
 DEST = ("dest/train.*", "dest/valid.*", "dest/lexicon-tables*", "dest/dict.txt", "dest/binarised.json", "dest/*.log", "dest/.*")
 LOGGED = r"(?:loss|ppl|Evaluated|Perplexity:) ([\d.,]+\d)"
@@ -70,7 +71,7 @@ RECIPES: Dict[str, Recipe] = {
     "config": Recipe("config groc_lstm_lm_small"),
     "preprocess": Recipe(PREPROCESS, ("text.txt", "lexicon.tsv"), DEST, PREPARED),
     "preprocess-from": Recipe(FROM, ("text.txt", "lexicon.tsv", "data/dict.txt", "data/binarised.json"), DEST),
-    "slice": Recipe("prepare slice news-2007 sources out --tokens 30,20,20", ("sources/*",), ("out*",), ("--tokens",)),
+    "slice": Recipe(SLICE, ("sources/*",), ("out*",), ("--tokens",)),
     "tables": Recipe(f"tables data {LEXICON}", ("data/dict.txt", "lexicon.tsv"), ("data/*lexicon-tables*",)),
     "tables-jsonl": Recipe("tables data --lexicon-path lexicon.jsonl", ("lexicon.jsonl",), ("data/*lexicon-tables*",)),
     "tables-forms": Recipe(f"tables data {LEXICON} --forms-from forms.txt", ("forms.txt",), ("data/*lexicon-tables*",)),
