@@ -151,13 +151,21 @@ def as_json(raw: bytes):
 
 
 def lexicon(before: bytes, after: bytes) -> bool:
-    return plain_text(before, after) and all(line.count("\t") == 2 for line in after.decode().split("\n") if line.strip())
+    """Three fields; of the last, a definition, the letters and digits alone are read."""
+    lines = [line.split("\t") for line in after.decode().split("\n") if line.strip()] if is_text(after) else []
+    return all(len(fields) == 3 and plain_text(b"", " ".join(fields[:2]).encode()) for fields in lines) and bool(lines)
 
 
 def lexicon_lines(before: bytes, after: bytes) -> bool:
     entries = [as_json(line) for line in after.split(b"\n") if line.strip()]
-    known = {"word", "relations", "definition"}
-    return plain_text(before, after) and all(isinstance(entry, dict) and entry.keys() <= known for entry in entries)
+    return is_text(after) and bool(entries) and all(map(lexicon_entry, entries))
+
+
+def lexicon_entry(entry) -> bool:
+    if not isinstance(entry, dict) or not entry.keys() <= {"word", "relations", "definition"}:
+        return False
+    words = [entry.get("word"), *entry.get("relations", [])]
+    return all(isinstance(word, str) and "\x00" not in word for word in words) and not RESERVED.intersection(words)
 
 
 def fields(before: bytes, after: bytes) -> bool:

@@ -61,7 +61,7 @@ def options(recipe: Recipe) -> List[str]:
 
 def numeric(convert) -> bool:
     """Return whether a parser makes a number of an option's text."""
-    for text in ("1", "0.5"):
+    for text in ("9", "0.5"):
         try:
             return isinstance(convert(text), (int, float))
         except Exception:  # no function, or one that wants another text

@@ -1,10 +1,10 @@
-"""Run a case, and say what became of it: clear, handled, unclear, crashed, silent or lost."""
+"""Run a case, and say what became of it: clear, handled, unclear, crashed, silent or lost; late where the machine is slow."""
 
 import re
 import resource
 import shutil
-import signal
 import subprocess
+import time
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -16,7 +16,9 @@ from fuzz_mutations import Case, copied, could_be_meant, spoil
 from fuzz_numbers import sensible
 from fuzz_recipes import RECIPES, Recipe
 
-SECONDS, MEMORY = 60, 1 << 34  # of a processor; of addresses, most of which torch never touches
+SECONDS, MEMORY = 60, 1 << 34  # of a processor, however slow the machine; of addresses, most of which torch never touches
+PATIENCE = 10 * SECONDS  # by the clock, after which it is asked whether the command waits for something or the machine is slow
+LATE = -1  # exit code
 BAD = ("unclear", "crashed", "silent", "lost")
 # of our own commands one line; fairseq's show how they came to it as well, and its last line is ours
 ERROR = re.compile(r"^(?:error: |preprocess\.sh: |.*?: error: ).+", re.MULTILINE)
@@ -61,6 +63,10 @@ class Runner:
         """Return what became of a case and the line that says so."""
         clean = self.whole(case.recipe)
         result = self.run(RECIPES[case.recipe], case)
+        if result.code == LATE:
+            begin = time.monotonic()
+            self.run(RECIPES[case.recipe], None)
+            return ("late" if time.monotonic() - begin > PATIENCE / 10 else "crashed"), f"not over after {PATIENCE} seconds"
         if result.code >= 128 or "MemoryError" in result.err or "allocate memory" in result.err:
             return "crashed", f"exit code {result.code} {result.err.strip()[-300:]}"
         if gone := self.lost(case):
@@ -134,9 +140,9 @@ class Runner:
         with open(given, "rb") as source:
             try:
                 where = {"env": variables, "cwd": self.scratch, "stdin": source, "preexec_fn": limits}
-                return subprocess.run(command, capture_output=True, timeout=10 * SECONDS, **where)
-            except subprocess.TimeoutExpired as late:
-                return subprocess.CompletedProcess(command, 128 + signal.SIGKILL, late.stdout or b"", b"it hangs")
+                return subprocess.run(command, capture_output=True, timeout=PATIENCE, **where)
+            except subprocess.TimeoutExpired:
+                return subprocess.CompletedProcess(command, LATE, b"", b"")
 
     def made(self) -> Dict[str, str]:
         """Return the texts that a run has made."""
