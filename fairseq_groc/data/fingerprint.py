@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
 import zlib
 from pathlib import Path
 from typing import Any, Dict, Iterator, Optional, Sequence, Set, Tuple
@@ -153,7 +154,7 @@ def _crc(*stamped: Tuple[Path, int, int]) -> int:
 
 def _note(folder: Path) -> Dict[str, Any]:
     path = folder / FILE
-    if not path.exists():
+    if not os.path.lexists(path):  # a link to nothing is not readable
         return {}
     try:
         note = json.loads(path.read_text())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
@@ -38,7 +39,7 @@ def tuned_adapters(data: Path, decoder) -> Optional[Tuple[AdapterSettings, Optio
     Raises:
         DataError: the file is not readable.
     """
-    if not (data / TUNED).exists():
+    if not os.path.lexists(data / TUNED):  # a link to nothing is no file that nobody has written
         return None
     tuned = _read(data / TUNED).get(fingerprint(decoder))
     if tuned is None:

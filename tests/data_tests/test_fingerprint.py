@@ -52,6 +52,12 @@ def test_a_note_with_anything_else_in_it_is_refused(tmp_path, note):
         trained_words(tmp_path, len(WORDS))
 
 
+def test_a_note_that_is_a_link_to_nothing_is_refused(tmp_path):
+    (tmp_path / "binarised.json").symlink_to(tmp_path / "none")
+    with pytest.raises(DataError, match="binarised.json is not readable"):
+        check_dictionary(tmp_path, WORDS)
+
+
 def test_a_note_says_which_words_are_known(tmp_path):
     mask = np.array([False, False, True, False, True, False, True])
     note_folder(tmp_path, WORDS, mask)
