@@ -64,7 +64,7 @@ def _read(path: Path) -> Dict[str, Any]:
     """Return the settings of every model."""
     try:
         stored = json.loads(path.read_text())
-    except (ValueError, RecursionError):
+    except (OSError, ValueError, RecursionError):
         stored = None
     known = stored.get("format", FORMAT) if isinstance(stored, dict) else FORMAT
     if known == FORMAT and isinstance(stored, dict) and _in_range(stored.get("models")):

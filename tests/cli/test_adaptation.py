@@ -210,7 +210,7 @@ def test_settings_on_disk_that_no_option_takes_are_refused(tmp_path, content, wh
 
 def test_settings_that_are_a_link_to_nothing_are_not_taken_for_none(tmp_path):
     (tmp_path / "adapters.json").symlink_to(tmp_path / "none")
-    with pytest.raises(FileNotFoundError, match="adapters.json"):
+    with pytest.raises(DataError, match="adapters.json is not readable"):
         tuned_adapters(tmp_path, None)
 
 
