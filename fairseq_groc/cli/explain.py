@@ -4,7 +4,7 @@ import textwrap
 from pathlib import Path
 from typing import Any, Dict, List
 
-from fairseq_groc.cli.results import check_out, pyplot, write_json
+from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
 from fairseq_groc.cli.tables import add_lexicon_options, lexicon_of
 
 
@@ -60,8 +60,7 @@ def explain(word: Dict[str, Any], lexicon: str) -> str:
 
 def draw(words: List[Dict[str, Any]], path: Path) -> None:
     """Save a row a word: the word, and its surface, relational and definitional parts."""
-    plot = pyplot()
-    figure, axes = plot.subplots(len(words), squeeze=False, figsize=(9, 2.2 * len(words)))
+    figure, axes = pyplot().subplots(len(words), squeeze=False, figsize=(9, 2.2 * len(words)))
     for axis, word in zip(axes[:, 0], words):
         relations = ", ".join(relation["word"] for relation in word["relations"])
         definition = " ".join(word["definition"]["words"])
@@ -75,6 +74,4 @@ def draw(words: List[Dict[str, Any]], path: Path) -> None:
             axis.text(0.31, place, name, color=color, va="center")
             shown = textwrap.fill(textwrap.shorten(escaped(text), 150), 62) or "(none)"
             axis.text(0.47, place, shown, color="black" if text else color, va="center", fontsize=9, parse_math=False)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plot.close(figure)
+    save_figure(figure, path)

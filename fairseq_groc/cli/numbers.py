@@ -6,12 +6,12 @@ import math
 
 def positive(text: str) -> int:
     """Return a whole number above 0."""
-    return _whole(text, 1)
+    return whole(text, 1)
 
 
 def natural(text: str) -> int:
     """Return a whole number, 0 or more."""
-    return _whole(text, 0)
+    return whole(text, 0)
 
 
 def share(text: str) -> float:
@@ -25,7 +25,8 @@ def share(text: str) -> float:
     return value
 
 
-def _whole(text: str, least: int) -> int:
+def whole(text: str, least: int) -> int:
+    """Return a whole number of a least size."""
     if not (text.isascii() and text.isdecimal() and int(text) >= least):
         raise argparse.ArgumentTypeError(f"{text}: expected a whole number, {least} or more")
     return int(text)

@@ -10,10 +10,11 @@ from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
 from tqdm import tqdm
 
+from fairseq_groc.cli.numbers import positive
 from fairseq_groc.cli.tables import add_lexicon_options, tables_of
 from fairseq_groc.data.archives import DATASETS, fetch, read_archive
 from fairseq_groc.data.cross_domain import SOURCES, cut, sizes_of
-from fairseq_groc.data.fingerprint import folder_dictionary, known_words, load_dictionary, note_dictionary
+from fairseq_groc.data.fingerprint import folder_dictionary, known_words, load_dictionary, note_folder
 from fairseq_groc.data.folder import check_target, replacing
 from fairseq_groc.data.text import check_lines, clean_lines, cleaner, read_lines, unchecked
 from fairseq_groc.errors import DataError, OptionError
@@ -36,7 +37,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--train", metavar="FILE", help="training text; its words, by falling count, are the vocabulary")
     parser.add_argument("--valid", action="append", default=[], metavar="FILE", help="may be repeated: valid, valid1, ...")
     parser.add_argument("--test", action="append", default=[], metavar="FILE", help="may be repeated: test, test1, ...")
-    parser.add_argument("--threshold", type=int, metavar="N", help="leave out words seen less than N times in the training text")
+    parser.add_argument("--threshold", type=positive, metavar="N", help="leave out words seen less than N times in the training")
     parser.add_argument(
         "--vocabulary-from", metavar="DIR", help="union vocabulary: that folder's dictionary, then the new words of these texts"
     )
@@ -68,7 +69,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--from", dest="source", metavar="FOLDER", help="with the texts, or the file, of --dataset")
     parser.add_argument("--splits", metavar="LIST", help="those of the dataset to take (default train,valid,test)")
     parser.add_argument("--tokens", metavar="N,N,N", help="of the cross-domain set's splits (default 2000000,2000000,10000000)")
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes that binarise (default 1)")
+    parser.add_argument("--workers", type=positive, default=1, metavar="N", help="processes that binarise (default 1)")
 
 
 def run(args) -> None:
@@ -86,7 +87,7 @@ def run(args) -> None:
         tables = tables_of(made, args)
         trained = trained_on(texts, dictionary, earlier)
         mask = None if trained is None else np.array([word in trained for word in dictionary.symbols])
-        note_dictionary(made, dictionary.symbols, mask)
+        note_folder(made, dictionary.symbols, mask)
     report(texts, dictionary, trained, tables)
 
 
@@ -115,12 +116,8 @@ def check(args) -> Tuple[Path, Dict[str, str]]:
         raise OptionError("--vocabulary and --vocabulary-from: give one")
     if args.threshold is not None and given:
         raise OptionError("--threshold has no meaning where a vocabulary is given")
-    if args.threshold is not None and args.threshold < 1:
-        raise OptionError(f"--threshold {args.threshold}: expected 1 (all words) or more")
     if args.vocabulary and args.new_words_from:
         raise OptionError("--new-words-from would change --vocabulary FILE: give --vocabulary-from DIR")
-    if args.workers < 1:
-        raise OptionError(f"--workers {args.workers}: expected 1 or more")
     return dest, splits
 
 
@@ -202,7 +199,8 @@ def add_words(dictionary: Dictionary, args, texts: Dict[str, Text]) -> None:
         _add(dictionary, Counter(word for line in lines for word in line.split()))
     if len(dictionary) == dictionary.nspecial:
         most = max(texts["train"].counts.values(), default=0)
-        raise DataError(f"the vocabulary has no words: the most frequent one of the training text is there {most:,} times")
+        why = f"no word is left, the most frequent one of the training text is there {most:,} times"
+        raise DataError(f"--threshold {args.threshold or 1}: {why}")
 
 
 def _add(dictionary: Dictionary, counts: Counter, threshold: int = 1) -> None:

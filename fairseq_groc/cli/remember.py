@@ -14,7 +14,7 @@ from fairseq_groc.data.fingerprint import digest
 from fairseq_groc.errors import CacheError, DataError
 from fairseq_groc.evaluation.scoring import Place, blocks
 from fairseq_groc.evaluation.stored import fingerprint
-from fairseq_groc.files import replace_file, writing_to
+from fairseq_groc.files import check_archive, replace_file, writing_to
 from fairseq_groc.modules.adapters.store import REMEDY, EntryStore
 
 logger = logging.getLogger(__name__)
@@ -87,6 +87,7 @@ def resume(folder: Path, model, store: EntryStore) -> int:
     if not store.count:
         return 0
     try:
+        check_archive(state)
         saved = torch.load(state, weights_only=True)
     except Exception:  # whatever torch.load makes of a file that is missing or cut
         raise CacheError(f"{state}, the model's state after the last word stored, is missing or damaged. {REMEDY}") from None

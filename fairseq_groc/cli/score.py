@@ -15,6 +15,7 @@ from fairseq_groc.cli.numbers import positive
 from fairseq_groc.data.streams import Block
 from fairseq_groc.data.text import check_lines, read_lines
 from fairseq_groc.errors import DataError, GrocError, shown
+from fairseq_groc.files import check_archive
 from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of
 from fairseq_groc.options import flag
 from fairseq_groc.tasks.checks import check_needed
@@ -129,6 +130,7 @@ def load(path: str, data: str, **options):
     from fairseq.models import FairseqLanguageModel
 
     try:
+        check_archive(checkpoint)
         hub = FairseqLanguageModel.from_pretrained(str(checkpoint.parent), checkpoint.name, str(folder), **options).eval()
     except GrocError:
         raise

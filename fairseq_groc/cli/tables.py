@@ -5,8 +5,9 @@ import logging
 from pathlib import Path
 from typing import Optional, Sequence
 
+from fairseq_groc.cli.numbers import natural, share
 from fairseq_groc.data.fingerprint import load_dictionary
-from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.errors import DataError
 from fairseq_groc.lexicon import (
     FileLexicon,
     Lexicon,
@@ -18,7 +19,6 @@ from fairseq_groc.lexicon import (
 )
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, LexiconTables, build_tables, save_tables
 from fairseq_groc.modules.probabilities import is_filler
-from fairseq_groc.options import flag
 
 logger = logging.getLogger(__name__)
 NAMED = 5  # entries of each kind
@@ -32,9 +32,9 @@ def add_arguments(parser) -> None:
 def add_lexicon_options(parser) -> None:
     """Add the options that say which lexicon is read, and how much of it: ``lexicon_of`` and ``tables_of`` read them."""
     add_lexicon_path(parser, "this machine's WordNet")
-    parser.add_argument("--max-relations", type=int, default=MAX_RELATIONS, help="related words of a word at most (%(default)s)")
-    parser.add_argument("--max-definition", type=int, default=MAX_DEFINITION, help="words of its gloss at most (%(default)s)")
-    parser.add_argument("--keep-entries", type=float, default=1, metavar="SHARE", help="of relations, and of definitions")
+    parser.add_argument("--max-relations", type=natural, default=MAX_RELATIONS, help="related words a word at most (%(default)s)")
+    parser.add_argument("--max-definition", type=natural, default=MAX_DEFINITION, help="words of its gloss at most (%(default)s)")
+    parser.add_argument("--keep-entries", type=share, default=1, metavar="SHARE", help="of relations, and of definitions")
     parser.add_argument("--forms-from", metavar="DICT", help="leave out relations and gloss words that this dict.txt has not")
 
 
@@ -65,11 +65,8 @@ def lexicon_of(args, words: Optional[Sequence[str]] = None) -> Lexicon:
         words: of a dictionary: the entries of files that none of them gets are counted and named
 
     Raises:
-        OptionError, LexiconError: bad options, or a lexicon that cannot be read.
+        LexiconError: a lexicon that cannot be read.
     """
-    for name in ("max_relations", "max_definition"):
-        if getattr(args, name) < 0:
-            raise OptionError(f"{flag(name)} {getattr(args, name)}: expected 0 or more")
     lexicon = open_lexicons(args.lexicon_path)
     if words is not None:
         for source in lexicon.lexicons if isinstance(lexicon, SeveralLexicons) else [lexicon]:

@@ -8,8 +8,9 @@ import tempfile
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Tuple
 
+from fairseq_groc.cli.numbers import positive, whole
 from fairseq_groc.cli.programs import PLUGIN, measured
-from fairseq_groc.cli.results import check_out, machine, pyplot, write_json
+from fairseq_groc.cli.results import check_out, machine, pyplot, save_figure, write_json
 from fairseq_groc.data.training_log import read_parameters
 from fairseq_groc.errors import DataError, OptionError
 
@@ -48,8 +49,9 @@ def add_arguments(parser) -> None:
         metavar="NAME=ARCH",
         help="what to train: a name and an --arch, with more options after it if quoted; the first is what all are held against",
     )
-    parser.add_argument("--updates", type=int, default=20, help="of a turn; more of them where updates differ, as sparse ones do")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each model")
+    sizes = "of a turn, 3 or more; more of them where updates differ, as sparse ones do"
+    parser.add_argument("--updates", type=lambda text: whole(text, 3), default=20, help=sizes)
+    parser.add_argument("--rounds", type=positive, default=3, help="turns of each model")
     parser.add_argument("--options", default=SHAPE, help=f"of fairseq-train, for all models ({SHAPE})")
     parser.add_argument("--out", type=Path, help="write the figures as JSON, and a picture beside it")
 
@@ -57,8 +59,6 @@ def add_arguments(parser) -> None:
 def run(args) -> None:
     check_out(args.out)
     models = _models(args.models)
-    if args.updates < 3 or args.rounds < 1:
-        raise OptionError(f"--updates {args.updates} --rounds {args.rounds}: expected 3 or more, and 1 or more")
     if not (args.data / "dict.txt").is_file():
         raise DataError(f"{args.data}/dict.txt not found: --data wants a folder of binarised data")
     turns = _turns(args, models)
@@ -148,8 +148,7 @@ def table(rows: List[Dict[str, Any]]) -> str:
 
 def draw(rows: List[Dict[str, Any]], path: Path) -> None:
     """Save bars of the relative times, with their ranges."""
-    plot = pyplot()
-    figure, axes = plot.subplots(figsize=(7, 0.9 + 0.36 * len(rows)))
+    figure, axes = pyplot().subplots(figsize=(7, 0.9 + 0.36 * len(rows)))
     places, values = range(len(rows)), [row["relative"] for row in rows]
     errors: Tuple[List[float], ...] = tuple(
         [abs(row["relative_range"][side] - row["relative"]) for row in rows] for side in (0, 1)
@@ -164,6 +163,4 @@ def draw(rows: List[Dict[str, Any]], path: Path) -> None:
     axes.margins(x=0.12)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plot.close(figure)
+    save_figure(figure, path)

@@ -5,13 +5,15 @@ from pathlib import Path
 from typing import Dict
 
 from fairseq_groc.cli.evaluate import add_break_mode, open_split
-from fairseq_groc.cli.results import check_out, pyplot, write_json
+from fairseq_groc.cli.numbers import natural, positive
+from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
 from fairseq_groc.cli.score import add_any_lexicon
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.grid import VALUES, WEIGHTS, Grid
 from fairseq_groc.evaluation.scoring import Place
-from fairseq_groc.evaluation.stored import store_tuned
+from fairseq_groc.evaluation.stored import TUNED, store_tuned
 from fairseq_groc.evaluation.tuning import Pass, States, best, heat_map, read, remember, search
+from fairseq_groc.files import check_place
 from fairseq_groc.modules.adapters import CACHES, OPTIONS, Adapter, AdapterSettings
 from fairseq_groc.options import flag
 from fairseq_groc.tasks.adapting import check_remembered
@@ -44,8 +46,8 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--no-extend", action="store_true", help="do not go beyond the values given where the best is at their edge"
     )
-    parser.add_argument("--streams", type=int, default=1, help="contiguous streams")
-    parser.add_argument("--tokens-per-sample", type=int, default=0, help="block length; 0: the checkpoint's")
+    parser.add_argument("--streams", type=positive, default=1, help="contiguous streams")
+    parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
     add_break_mode(parser)
     add_any_lexicon(parser)
     parser.add_argument("--out", type=Path, help="JSON file for the whole grid; a heat map is drawn beside it")
@@ -55,14 +57,14 @@ def add_arguments(parser) -> None:
 
 def run(args) -> None:
     check_out(args.out)
-    if args.streams < 1:
-        raise OptionError(f"--streams {args.streams}: expected a positive number")
     if args.cache_text and args.cache != "unbounded":
         raise OptionError("--cache-text does nothing without --cache unbounded: give both, or leave it out")
     grid = grid_of(args)
     if args.out:
         pyplot()  # before the work, not after it
     hub, dataset = open_split(args)
+    if not args.no_store:
+        check_place("--data", Path(args.data) / TUNED)
     model, task = hub.models[0], hub.task
     discount = next((factor for factor in args.discounts if factor != 1), 1.0)  # it needs to know which words are new
     adapter = task.adapter_for(model.decoder, AdapterSettings(new_word_discount=discount), args.cache_text)
@@ -138,8 +140,7 @@ def describe(settings: AdapterSettings) -> str:
 
 def draw(axis: str, across, lambdas, perplexities, path: Path) -> None:
     """Save a heat map of perplexities like GroC's Figures 6 and 7."""
-    plot = pyplot()
-    figure, axes = plot.subplots(figsize=(1.6 + 0.9 * len(across), 1.4 + 0.6 * len(lambdas)))
+    figure, axes = pyplot().subplots(figsize=(1.6 + 0.9 * len(across), 1.4 + 0.6 * len(lambdas)))
     image = axes.imshow(perplexities, cmap="viridis_r", aspect="auto")
     for i, row in enumerate(perplexities):
         for j, value in enumerate(row):
@@ -149,6 +150,4 @@ def draw(axis: str, across, lambdas, perplexities, path: Path) -> None:
     axes.set_yticks(range(len(lambdas)), [f"{v:.3f}" for v in lambdas])
     axes.set(xlabel={"cache_theta": "theta", "cache_neighbors": "K"}[axis], ylabel="lambda", title="validation perplexity")
     figure.colorbar(image)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plot.close(figure)
+    save_figure(figure, path)

@@ -1,11 +1,14 @@
-"""Which dictionary a folder was binarised with: binarised text is numbers, and says nothing of the words it means."""
+"""What a folder was binarised from: binarised text is numbers, and says nothing of its words, nor whether it is whole."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+import os
+import zlib
 from pathlib import Path
-from typing import Any, Dict, Optional, Sequence, Set
+from typing import Any, Dict, Iterator, Optional, Sequence, Set, Tuple
 
 import numpy as np
 from fairseq.data import Dictionary
@@ -47,19 +50,22 @@ def _check_words(dictionary: Dictionary) -> None:
     for word, count in zip(words, dictionary.count[dictionary.nspecial :]):
         if word.split() != [word]:
             raise DataError(f"{word!r} has blanks or nothing in it: no text can have this word.")
+        if "\x00" in word:
+            raise DataError(f"{word!r} has a NUL character: no text can have this word.")
         if count < 0:
             raise DataError(f"{word!r} has the count {count}: expected 0 or more.")
 
 
-def note_dictionary(folder: Path, words: Sequence[str], trained: Optional[np.ndarray]) -> None:
-    """Write, beside the text that was just binarised, the fingerprint of its dictionary.
+def note_folder(folder: Path, words: Sequence[str], trained: Optional[np.ndarray]) -> None:
+    """Write, beside the texts that were just binarised, their checksums and the fingerprint of their dictionary.
 
     Args:
-        folder: of the text
+        folder: of the texts
         words: of the dictionary
         trained: mask (V) of the entries that the training text has; None: nobody knows
     """
-    note: Dict[str, Any] = {"dictionary": words_fingerprint(words)}
+    texts = {path.stem: _checksum(path.with_suffix("")) for path in sorted(Path(folder).glob("*.bin"))}
+    note: Dict[str, Any] = {"dictionary": words_fingerprint(words), "texts": texts}
     if trained is not None:  # where runs of such entries begin and end: they are nearly always one
         edges = np.flatnonzero(np.diff(np.concatenate([[0], trained.astype(np.int8), [0]])))
         note["trained"] = edges.tolist()
@@ -117,14 +123,45 @@ def check_dictionary(folder: Path, words: Sequence[str]) -> None:
         )
 
 
+def check_binarised(prefix: Path) -> None:
+    """Compare a text with its checksum, once in a process; in folders of version 0.1.0 or of fairseq-preprocess it has none.
+
+    Args:
+        prefix: of the text: its path without .bin
+
+    Raises:
+        DataError: the text or its index is not as it was binarised.
+    """
+    noted = _note(prefix.parent).get("texts", {}).get(prefix.name)
+    if noted is not None and noted != _checksum(prefix):
+        raise DataError(f"{prefix}.bin or .idx is not as it was binarised. Binarise the text again: scripts/preprocess.sh.")
+
+
+def _checksum(prefix: Path) -> int:
+    """Return the CRC-32 of a text: of its index, then of its tokens."""
+    paths = Path(f"{prefix}.idx"), Path(f"{prefix}.bin")
+    return _crc(*((path, path.stat().st_size, path.stat().st_mtime_ns) for path in paths))
+
+
+@functools.lru_cache(maxsize=64)
+def _crc(*stamped: Tuple[Path, int, int]) -> int:
+    total = 0
+    for path, *_ in stamped:
+        for piece in pieces(path):
+            total = zlib.crc32(piece, total)
+    return total
+
+
 def _note(folder: Path) -> Dict[str, Any]:
     path = folder / FILE
-    if not path.exists():
+    if not os.path.lexists(path):  # a link to nothing is not readable
         return {}
     try:
         note = json.loads(path.read_text())
         edges = note.get("trained", [])
         readable = isinstance(edges, list) and all(type(edge) is int for edge in edges)
+        texts = note.get("texts", {})
+        readable = readable and isinstance(texts, dict) and all(type(crc) is int for crc in texts.values())
         readable = readable and len(edges) % 2 == 0 and [-1, *edges] == sorted({-1, *edges})
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         readable = False
@@ -141,7 +178,13 @@ def digest(*paths: Path) -> str:
     """Return the SHA-256 of files, one after the other."""
     total = hashlib.sha256()
     for path in paths:
-        with open(path, "rb") as file:
-            while piece := file.read(1 << 20):
-                total.update(piece)
+        for piece in pieces(path):
+            total.update(piece)
     return total.hexdigest()
+
+
+def pieces(path: Path) -> Iterator[bytes]:
+    """Yield what is in a file, little by little."""
+    with open(path, "rb") as file:
+        while piece := file.read(1 << 20):
+            yield piece

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import os
 import struct
+from pathlib import Path
 from typing import List, Optional
 
 import numpy as np
 import torch
 from fairseq.data import Dictionary, FairseqDataset, data_utils, indexed_dataset
 
+from fairseq_groc.data.fingerprint import check_binarised
 from fairseq_groc.data.streams import BatchPlan, plan_lines, plan_text
 from fairseq_groc.errors import DataError
 
@@ -28,6 +30,7 @@ def open_text(path: str, dictionary: Dictionary, dataset_impl: Optional[str], co
         if not (os.path.exists(prefix + ".idx") and os.path.exists(prefix + ".bin")) or (part and not combine):
             break
         _check_files(prefix)
+        check_binarised(Path(prefix))
     lines = data_utils.load_indexed_dataset(path, dictionary, dataset_impl, combine=combine)
     if lines is None:
         raise DataError(f"{path}.bin or {path}.idx not found. Preprocess the split (scripts/preprocess.sh) or name another one.")

@@ -25,7 +25,7 @@ def read_lines(
         progress: show a bar on terminals
 
     Raises:
-        DataError: missing, empty, not UTF-8, or with a reserved symbol as a word; says where.
+        DataError: missing, empty, not UTF-8, with a NUL character, or a reserved symbol as a word; says where.
     """
     path = Path(path)
     if not path.is_file():
@@ -48,9 +48,11 @@ def check_lines(file: Iterable[bytes], name: str, text_of: Callable[[str, int], 
     """Yield the lines of an open file as they come, as ``read_lines`` does.
 
     Raises:
-        DataError: not UTF-8, or a reserved symbol as a word; says where.
+        DataError: not UTF-8, a NUL character, or a reserved symbol as a word; says where.
     """
     for number, raw in enumerate(file, start=1):
+        if b"\x00" in raw:
+            raise DataError(f"{name}:{number}: has a NUL character, which no text has. Is the file whole, and is it UTF-8?")
         while has_mark(raw, name if number == 1 else f"{name}:{number}"):  # files that were put together may have more than one
             raw = raw[len(codecs.BOM_UTF8) :]
         try:

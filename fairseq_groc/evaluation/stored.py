@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
@@ -38,7 +39,7 @@ def tuned_adapters(data: Path, decoder) -> Optional[Tuple[AdapterSettings, Optio
     Raises:
         DataError: the file is not readable.
     """
-    if not (data / TUNED).exists():
+    if not os.path.lexists(data / TUNED):  # a link to nothing is no file that nobody has written
         return None
     tuned = _read(data / TUNED).get(fingerprint(decoder))
     if tuned is None:
@@ -63,7 +64,7 @@ def _read(path: Path) -> Dict[str, Any]:
     """Return the settings of every model."""
     try:
         stored = json.loads(path.read_text())
-    except (ValueError, RecursionError):
+    except (OSError, ValueError, RecursionError):
         stored = None
     known = stored.get("format", FORMAT) if isinstance(stored, dict) else FORMAT
     if known == FORMAT and isinstance(stored, dict) and _in_range(stored.get("models")):

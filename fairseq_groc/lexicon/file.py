@@ -43,7 +43,7 @@ class FileLexicon:
     def _add(self, line: bytes, number: int, parse) -> None:
         try:
             word, relations, definition = parse(line.decode("utf-8"))
-            _check(word, relations)
+            _check(word, relations, definition)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise LexiconError(
                 f"{self.path}:{number}: cannot read this line ({error}); expected {_expected(self.path)}. "
@@ -83,8 +83,10 @@ class FileLexicon:
         )
 
 
-def _check(word: str, relations: List[str]) -> None:
+def _check(word: str, relations: List[str], definition: str) -> None:
     """Refuse what would point to an entry of fairseq's, or be no word that a text can have."""
+    if "\x00" in "".join([word, *relations, definition]):
+        raise ValueError("a NUL character")
     if special := SPECIAL.intersection([word, *relations]):
         raise ValueError(f"{special.pop()} is a symbol of fairseq's, not a word")
     if blank := next((r for r in relations if r.split() != [r]), None):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_groc.errors import OptionError
-from fairseq_groc.files import replace_file
+from fairseq_groc.files import check_archive, replace_file
 
 FORMAT = 1
 
@@ -50,8 +50,9 @@ def load_matrices(path: Path, digest: str, device: torch.device) -> Optional[Tup
 
 def _read(path: Path) -> Optional[dict]:
     try:
+        check_archive(path)
         saved = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except Exception:  # whatever torch.load makes of a file that is not its own
+    except Exception:  # whatever zipfile and torch make of a file that is not its own
         return None
     ours = isinstance(saved, dict) and saved.get("format") == FORMAT and "fingerprint" in saved and "matrices" in saved
     return saved if ours else None

@@ -208,6 +208,12 @@ def test_settings_on_disk_that_no_option_takes_are_refused(tmp_path, content, wh
     assert (tmp_path / "adapters.json").read_text() == content
 
 
+def test_settings_that_are_a_link_to_nothing_are_not_taken_for_none(tmp_path):
+    (tmp_path / "adapters.json").symlink_to(tmp_path / "none")
+    with pytest.raises(DataError, match="adapters.json is not readable"):
+        tuned_adapters(tmp_path, None)
+
+
 @pytest.mark.parametrize("mode", ["none", "eos"])
 @pytest.mark.parametrize("cache", ["unigram", "local", "unbounded"])
 def test_tuning_reads_streams_and_lines_as_scoring_does(ours, corpus, models, tmp_path, cache, mode):

@@ -2,6 +2,7 @@
 
 import pickle
 import shutil
+import zipfile
 
 import pytest
 import torch
@@ -47,6 +48,22 @@ def test_a_broken_checkpoint_is_named(ours, corpus, saved, tmp_path, kind):
     write_broken(kind, path, saved)
     error = one_line(ours, "score", text, *wheres(corpus, path))
     assert error.startswith(f"error: {path} cannot be loaded as a checkpoint") and len(error) < 600
+
+
+@pytest.mark.parametrize("member", ["data/0", "data.pkl"])
+def test_a_byte_of_a_weight_or_of_an_option_that_is_other(ours, corpus, models, tmp_path, member):
+    """PyTorch does not look at the checksums that it writes."""
+    path, text = tmp_path / "mine.pt", tmp_path / "text.txt"
+    text.write_text("the cat\n")
+    content = bytearray(models["tied"].read_bytes())
+    with zipfile.ZipFile(models["tied"]) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(f"/{member}"))
+        raw = archive.read(name)
+    place = content.index(raw) + (raw.index(b"cache_theta") + 2 if member == "data.pkl" else 1)
+    content[place] ^= 1
+    path.write_bytes(content)
+    error = one_line(ours, "score", text, *wheres(corpus, path))
+    assert f"{path} cannot be loaded as a checkpoint (BadZipFile: {name} in it is damaged)" in error
 
 
 def test_what_fairseq_would_take_for_several(ours, corpus, models, tmp_path):
@@ -100,5 +117,3 @@ def test_finite_weights_that_give_no_numbers(ours, corpus, models, tmp_path, com
     arguments = [{"TEXT": text}.get(a, tmp_path / a if a.startswith("OUT") else a) for a in COMMANDS[command]]
     error = one_line(ours, *arguments, *wheres(corpus, path))
     assert f"{path}: its word embeddings are no numbers (NaN): the checkpoint is broken" in error
-
-

@@ -45,17 +45,24 @@ def test_a_number_is_what_it_says_or_refused(kind, good, bad, expected):
         ("frequency-bins", "--edges", "-1", NATURAL),
         ("frequency-bins", "--tokens-per-sample", "-5", NATURAL),
         ("nearest", "--count", "0", POSITIVE),
+        ("tune", "--streams", "0", POSITIVE),
+        ("tune", "--tokens-per-sample", "-5", NATURAL),
+        ("explain", "--max-relations", "-1", NATURAL),
+        ("tables", "--keep-entries", "1.5", "a number from 0 to 1"),
+        ("training-speed", "--rounds", "0", POSITIVE),
+        ("training-speed", "--updates", "2", "a whole number, 3 or more"),
+        ("preprocess", "--threshold", "0", POSITIVE),
+        ("preprocess", "--workers", "0", POSITIVE),
     ],
 )
 def test_a_bad_number_is_one_line(ours, command, option, value, expected):
-    first = {"score": ["text.txt"], "remember": ["dest"], "nearest": ["cat"], "frequency-bins": ["--baselines", "a=b"]}
-    arguments = [command, *first.get(command, []), "--path", "p", "--data", "d", option, value]
+    arguments = [command, option, value]
     error = one_line(ours, *arguments)
     assert f"error: {option} {value}: expected {expected}. Options: " in error and f"{command} --help" in error
-    assert "the following arguments are required: --path" in one_line(ours, command, *first.get(command, []), "--data", "d")
 
 
-def test_a_command_that_is_none_is_one_line(ours):
+def test_a_command_that_is_none_or_not_whole_is_one_line(ours):
+    assert "the following arguments are required: --path" in one_line(ours, "score", "text.txt", "--data", "d")
     assert "invalid choice: 'scroe'" in one_line(ours, "scroe")
     assert "--user-dir: expected one argument" in one_line(ours, "presets", "--user-dir")
 

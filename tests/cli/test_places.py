@@ -3,6 +3,7 @@
 import logging
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ import pytest
 from cli_helpers import environment
 from test_bad_checkpoints import one_line, wheres
 
-from fairseq_groc.cli import export, results, score
+from fairseq_groc.cli import export, results, score, tune
 from fairseq_groc.errors import OptionError
 from fairseq_groc.files import check_place, replace_file
 
@@ -107,6 +108,17 @@ def test_numbers_and_pictures_leave_nothing_half_written(ours, corpus, models, t
     with pytest.raises(OSError), disk_of(10):
         results.write_json(out, {"a": list(range(100))})
     assert out.read_text().startswith('{\n "path"') and len(list(tmp_path.iterdir())) == 1
+
+
+def test_tune_finds_before_the_work_that_it_cannot_store(ours, corpus, models, tmp_path, monkeypatch):
+    data = shutil.copytree(corpus / "data", tmp_path / "data")
+    command = ["tune", "--path", models["tied"], "--data", data, "--weights", "0.1", "--thetas", "0.3"]
+    monkeypatch.setattr(tune, "read", lambda *args: pytest.fail("the text is read"))
+    (data / "adapters.json").mkdir()
+    assert "adapters.json is a folder" in one_line(ours, *command)
+    (data / "adapters.json").rmdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert f"--data {data / 'adapters.json'}: nothing may be written to {data}" in one_line(ours, *command)
 
 
 def test_a_place_that_cannot_be_made_is_one_line(ours, corpus, models, tmp_path):

@@ -1,9 +1,12 @@
+import os
 import shutil
+import zlib
 
 import pytest
 import torch
 from fairseq.data import indexed_dataset
 
+from fairseq_groc.data.fingerprint import note_folder
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
 from fairseq_groc.errors import DataError
 
@@ -173,6 +176,29 @@ def test_damaged_text_is_refused_by_its_name(binarised, dictionary, kind, place,
     path.write_bytes(content[:place] if raw is None else content[:place] + raw + content[place + 1 :])
     with pytest.raises(DataError, match=f"^{path.parent}/{message}.* Binarise (it|the text) again: scripts/preprocess.sh"):
         open_text(str(binarised), dictionary, None, False)
+
+
+@pytest.mark.parametrize("kind, place", [(".bin", 4), (".idx", 9 + 8 + 1 + 8 + 12 + 1)])
+def test_a_text_that_is_not_the_one_noted_is_refused(binarised, dictionary, kind, place):
+    open_text(str(binarised), dictionary, None, False)  # of version 0.1.0, or of fairseq-preprocess: nothing is noted
+    note_folder(binarised.parent, dictionary.symbols, None)
+    assert len(open_text(str(binarised), dictionary, None, False)) == 3
+    path = binarised.with_suffix(kind)
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    os.utime(path, (1, 1))  # clocks of files may be slow
+    with pytest.raises(DataError, match="test.*(is not as it was binarised|is cut or garbled).* again: scripts/preprocess.sh"):
+        open_text(str(binarised), dictionary, None, False)
+
+
+def test_a_text_is_read_for_its_checksum_once(binarised, dictionary, monkeypatch):
+    read = []
+    monkeypatch.setattr(zlib, "crc32", lambda piece, crc, of=zlib.crc32: read.append(len(piece)) or of(piece, crc))
+    note_folder(binarised.parent, dictionary.symbols, None)
+    for _ in range(2):
+        open_text(str(binarised), dictionary, None, False)
+    assert len(read) == 2  # the index and the text
 
 
 def test_lines_for_inference_begin_and_end_with_the_end_of_line(dictionary):

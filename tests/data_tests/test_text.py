@@ -13,6 +13,7 @@ from fairseq_groc.errors import DataError
         (b"a <s>\n", "raw.txt:1: contains <s>"),
         (b"a </s> b\n", "raw.txt:1: contains </s>"),
         (b"a\nmadeupword0001 b\n", "raw.txt:2: contains madeupword0001, which fairseq reserves"),
+        (b"a\nb\x00\x00 c\n", "raw.txt:2: has a NUL character"),
     ],
 )
 def test_bad_text_is_refused_with_its_place(tmp_path, content, message):

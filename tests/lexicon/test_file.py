@@ -108,6 +108,8 @@ def test_the_fingerprint_changes_with_the_content(tmp_path):
         ("a.jsonl", '{"relations": []}', r"a\.jsonl:1: cannot read this line"),
         ("a.jsonl", '["cat"]', r"a\.jsonl:1: cannot read this line"),
         ("a.jsonl", '{"word": "\\ud800"}', r"a\.jsonl:1: cannot read this line"),
+        ("a.tsv", "cat\tx\ty\ndog\t\x00\x00\ty\n", r"a\.tsv:2: cannot read this line \(a NUL character"),
+        ("a.jsonl", '{"word": "cat", "definition": "a \\u0000"}', r"a\.jsonl:1: cannot read this line \(a NUL character"),
         ("a.jsonl", "{", r"a\.jsonl:1: cannot read this line"),
         ("a.jsonl", "[" * 100_000, r"a\.jsonl:1: cannot read this line"),
         ("a.jsonl", '{"word": "cat", "relation": ["dog"]}', r"a\.jsonl:1: cannot read this line \(unknown 'relation'\)"),

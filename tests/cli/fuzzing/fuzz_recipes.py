@@ -1,0 +1,148 @@
+"""What is fuzzed: commands over a small folder of every kind of file that they read."""
+
+import gzip
+import json
+import shutil
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Dict, Tuple
+
+from cli_helpers import PLUGIN, ROOT, SMALL, TRAINING
+
+from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModelConfig
+from fairseq_groc.modules.adapters import OPTIONS
+from fairseq_groc.options import flag
+from fairseq_groc.tasks.config import WordnetLexiconConfig
+
+LEXICON = "--lexicon-path lexicon.tsv"
+MODEL = "--path model.pt --data data"
+EVERY_CACHE = "--local-weight 0.1 --unigram-weight 0.1 --unbounded-weight 0.1 --uniform-weight 0.05 --cache-text remembered"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A command, run in the folder.
+
+    Args:
+        typed: after ``python -m fairseq_groc``, or from ``fairseq-`` on
+        reads: patterns of what it reads, below the folder
+        writes: patterns of what it may change or make there
+        numbers: options that take one, beside those that the command's parser says
+        stdin: what it is given on the standard input
+        figures: pattern of the results in its output; empty: all of it
+    """
+
+    typed: str
+    reads: Tuple[str, ...] = ()
+    writes: Tuple[str, ...] = ("out*",)
+    numbers: Tuple[str, ...] = ()
+    stdin: str = ""
+    figures: str = ""
+
+    @property
+    def words(self) -> Tuple[str, ...]:
+        return tuple(self.typed.split())
+
+    @property
+    def command(self) -> str:
+        return self.words[0]
+
+
+def own_fields():
+    """Return the fields of the task's and the model's options that training takes."""
+    found = (*fields(WordnetLexiconConfig), *fields(GrocLSTMLanguageModelConfig))
+    return {field.name: field for field in found if field.name not in OPTIONS and field.name != "seed"}.values()
+
+
+DATA = ("data/dict.txt", "data/lexicon-tables*", "data/lexicon-tables/*", "data/binarised.json", "data/adapters.json")
+VALID = (*DATA, "data/valid.bin", "data/valid.idx", "model.pt")
+SCORE = (*DATA, "model.pt", "text.txt")
+SPLIT = f"{MODEL} --split valid"
+PREPARED = ("--threshold", "--max-relations", "--max-definition", "--keep-entries", "--workers")
+PREPROCESS = f"preprocess --train text.txt --valid text.txt --dest dest {LEXICON}"
+FROM = f"preprocess --vocabulary-from data --test text.txt --dest dest {LEXICON}"
+SLICE = "preprocess --dataset news-2007 --from sources --dest out --lexicon-path none --tokens 30,20,20"
+# not those that are a user's own
+DEST = ("dest/train.*", "dest/valid.*", "dest/lexicon-tables*", "dest/dict.txt", "dest/binarised.json", "dest/*.log", "dest/.*")
+LOGGED = r"(?:loss|ppl|Evaluated|Perplexity:) ([\d.,]+\d)"
+RECIPES: Dict[str, Recipe] = {
+    "user-dir": Recipe("user-dir"),
+    "presets": Recipe("presets"),
+    "config": Recipe("config groc_lstm_lm_small"),
+    "preprocess": Recipe(PREPROCESS, ("text.txt", "lexicon.tsv"), DEST, PREPARED),
+    "preprocess-from": Recipe(FROM, ("text.txt", "lexicon.tsv", "data/dict.txt", "data/binarised.json"), DEST),
+    "slice": Recipe(SLICE, ("sources/*",), ("out*",), ("--tokens",)),
+    "tables": Recipe(f"tables data {LEXICON}", ("data/dict.txt", "lexicon.tsv"), ("data/*lexicon-tables*",)),
+    "tables-jsonl": Recipe("tables data --lexicon-path lexicon.jsonl", ("lexicon.jsonl",), ("data/*lexicon-tables*",)),
+    "tables-forms": Recipe(f"tables data {LEXICON} --forms-from forms.txt", ("forms.txt",), ("data/*lexicon-tables*",)),
+    "explain": Recipe(f"explain cat dog {LEXICON} --out out.json", ("lexicon.tsv",)),
+    "score": Recipe(f"score text.txt {MODEL}", SCORE),
+    "score-tied": Recipe("score text.txt --path tied.pt --data data", (*DATA, "tied.pt", "text.txt")),
+    "score-caches": Recipe(f"score text.txt {MODEL} --running {EVERY_CACHE}", ("remembered/*", "text.txt")),
+    "score-open": Recipe(f"score - {MODEL} --open-vocabulary {LEXICON}", SCORE, numbers=("--new-word-mass",), stdin="text.txt"),
+    "score-limit": Recipe(f"score text.txt {MODEL} --limit-vocabulary limit.txt {LEXICON}", ("limit.txt", "lexicon.tsv")),
+    "score-field": Recipe(f"score nbest.txt {MODEL} --field 2", ("nbest.txt",)),
+    "evaluate": Recipe(f"evaluate {SPLIT} --streams 2 --verify-normalization 2 --out out.json", VALID),
+    "evaluate-caches": Recipe(f"evaluate {SPLIT} {EVERY_CACHE}", ("remembered/*", "data/valid.*")),
+    "tune": Recipe(
+        f"tune {SPLIT} --weights 0.1 --thetas 0.3 --out out.json", VALID, ("out*", "data/adapters.json", "data/.adapters.json*")
+    ),
+    "remember": Recipe(f"remember out {SPLIT}", VALID),
+    "remember-on": Recipe(f"remember remembered {MODEL}", ("remembered/*", "data/train.*"), ("remembered/.lock",)),
+    "export": Recipe(f"export out.txt {MODEL}", (*DATA, "model.pt")),
+    "curves": Recipe("curves simple.log json.log --out out.png", ("simple.log", "json.log")),
+    "frequency-bins": Recipe(
+        "frequency-bins --path model.pt --baselines tied=tied.pt --data data --split valid --out out.json",
+        (*VALID, "tied.pt", "data/train.bin", "data/train.idx"),
+    ),
+    "coverage": Recipe(f"coverage {SPLIT} --shares 0 1 {LEXICON} --out out.json", (*VALID, "lexicon.tsv")),
+    "nearest": Recipe(f"nearest cat zebra {MODEL} {LEXICON} --out out.json", (*DATA, "model.pt", "lexicon.tsv")),
+    "training-speed": Recipe(
+        "training-speed --data data --models a=groc_lstm_lm_ptb_tied --updates 3 --rounds 1", DATA[:1], figures=r"^a +([\d,]+)"
+    ),
+    "eval-lm": Recipe(
+        f"fairseq-eval-lm data {' '.join(PLUGIN)} --path model.pt --gen-subset valid --num-workers 0 {EVERY_CACHE}",
+        (*VALID[:-1], "remembered/*"),  # not the checkpoint: fairseq and PyTorch read it before anything of ours
+        numbers=tuple(flag(name) for name in OPTIONS),
+        figures=LOGGED,
+    ),
+    "train": Recipe(
+        f"fairseq-train data {' '.join([*PLUGIN, *SMALL, *TRAINING])} --max-update 2 --save-dir out --no-epoch-checkpoints",
+        ("data/train.*", *VALID[:-1]),
+        numbers=tuple(flag(field.name) for field in own_fields() if field.type in (int, float)),
+        figures=LOGGED,
+    ),
+}
+
+
+def make_world(folder: Path, corpus: Path, models: Dict[str, Path], commands) -> Path:
+    """Fill the folder and return it."""
+    data = folder / "data"
+    shutil.copytree(corpus / "data", data, ignore=shutil.ignore_patterns("valid1*", "*.log"))
+    shutil.copytree(data, folder / "dest")
+    for name in ("testimony.bin", "validation.idx", "mine.txt"):
+        (folder / "dest" / name).write_text("a user's own\n")
+    shutil.copy(models["compositional_output"], folder / "model.pt")
+    shutil.copy(models["tied"], folder / "tied.pt")
+    shutil.copy(models["tied"].parent / "train.log", folder / "simple.log")
+    steps = [{"valid_loss": 4.5 - n, "valid_ppl": f"{2 ** (4.5 - n):.2f}", "valid_num_updates": str(n)} for n in (1, 2, 3)]
+    (folder / "json.log").write_text("".join(f"2020-01-01 | INFO | valid | {json.dumps(step)}\n" for step in steps))
+    rows = [line.split("\t") for line in (ROOT / "tests/data/mini.tsv").read_text(encoding="utf-8").splitlines()]
+    entries = [{"word": word, "relations": relations.split(), "definition": gloss} for word, relations, gloss in rows]
+    shutil.copy(ROOT / "tests/data/mini.tsv", folder / "lexicon.tsv")
+    (folder / "lexicon.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    text = "the cat sat on the mat\nthe zebra ran\n\na young dog barked under the old tree\nthe zebra sat\n"
+    (folder / "text.txt").write_text(text)
+    (folder / "nbest.txt").write_text("".join(f"0\t{line}\tx\n" for line in text.splitlines()))
+    (folder / "limit.txt").write_text("the 9\ncat 3\nsat 3\nhound 1\n")
+    (folder / "forms.txt").write_text("kitty 2\nfast 1\nfoot 1\nhound 1\n")
+    (folder / "sources").mkdir()
+    with gzip.GzipFile(folder / "sources" / "news.2007.en.shuffled.gz", "wb", mtime=0) as file:
+        file.write((text * 8).encode())
+    groc = ["python", "-m", "fairseq_groc"]
+    where = ["--path", folder / "model.pt", "--data", data]
+    commands.ok(*groc, "remember", folder / "remembered", *where, "--split", "train")
+    commands.ok(*groc, "tune", *where, "--weights", "0.1", "--thetas", "0.3")
+    for lock in folder.rglob(".*lock"):
+        lock.unlink()
+    return folder
