@@ -1,5 +1,6 @@
 """Raw text to a fairseq data folder with lexicon tables: check, tokenise, count, binarise, look up; print counts."""
 
+import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -69,7 +70,8 @@ def add_arguments(parser) -> None:
     parser.add_argument("--from", dest="source", metavar="FOLDER", help="with the texts, or the file, of --dataset")
     parser.add_argument("--splits", metavar="LIST", help="those of the dataset to take (default train,valid,test)")
     parser.add_argument("--tokens", metavar="N,N,N", help="of the cross-domain set's splits (default 2000000,2000000,10000000)")
-    parser.add_argument("--workers", type=positive, default=1, metavar="N", help="processes that binarise (default 1)")
+    workers = "processes that binarise, one a processor at most (default 1)"
+    parser.add_argument("--workers", type=positive, default=1, metavar="N", help=workers)
 
 
 def run(args) -> None:
@@ -227,6 +229,7 @@ class _Shown(VocabularyDatasetBinarizer):
 
 def binarise(text: Text, prefix: Path, dictionary: Dictionary, workers: int) -> None:
     """Write fairseq's binary form of a text, and remove the text."""
+    workers = min(workers, text.lines, os.cpu_count() or 1)  # more would wait for each other
     with tqdm(desc=prefix.name, total=text.lines // workers, unit=" lines", leave=False, disable=None) as bar:
         shown = _Shown(dictionary, bar)
         FileBinarizer.multiprocess_dataset(str(text.path), "mmap", shown, str(prefix), len(dictionary), workers)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cli_helpers import ROOT, WORDS, write
+from fairseq.binarizer import FileBinarizer
 from filelock import FileLock
 
 from fairseq_groc.__main__ import main
@@ -182,7 +183,8 @@ def test_odd_blanks_and_names_change_nothing(preprocess, tmp_path, monkeypatch):
     assert [line.split()[:4] for line in printed.splitlines()[1:4]] == [[n, "4", "12", "8"] for n in ("train", "valid", "valid1")]
 
 
-def test_workers_make_the_same(preprocess, text, tmp_path):
+def test_workers_make_the_same(preprocess, text, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
     for workers in (1, 3):
         preprocess("--train", text, "--dest", tmp_path / str(workers), "--workers", workers)
     assert files(tmp_path / "1") == files(tmp_path / "3")
@@ -222,3 +224,12 @@ def test_the_script_is_the_command(commands, text, tmp_path):
     script = ROOT / "scripts" / "preprocess.sh"
     assert "required: --dest" in commands.fails(script, "--train", text)
     assert "unrecognized arguments: --trian x" in commands.fails(script, "--trian", "x", "--dest", tmp_path / "data")
+
+
+def test_no_more_processes_than_processors_or_lines(preprocess, text, tmp_path, monkeypatch):
+    started, binarise = [], FileBinarizer.multiprocess_dataset
+    monkeypatch.setattr(FileBinarizer, "multiprocess_dataset", lambda *args: started.append(args[-1]) or binarise(*args))
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    (tmp_path / "two.txt").write_text("the cat\na dog\n")
+    preprocess("--train", text, "--valid", tmp_path / "two.txt", "--dest", tmp_path / "data", "--workers", "30000")
+    assert started == [3, 2]
