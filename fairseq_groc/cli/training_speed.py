@@ -107,8 +107,14 @@ def trained(data: Path, options: List) -> Speed:
 
 
 def read_speed(output: str, peak: float) -> Speed:
-    """Return what the output of a training says that logged every update."""
+    """Return what the output of a training says that logged every update.
+
+    Raises:
+        DataError: it says of no update but the first.
+    """
     updates = [(int(epoch), float(wps), float(tokens)) for epoch, wps, tokens in _LINE.findall(output)][1:]
+    if not updates:
+        raise DataError("the training's log has no update after the first. Is there room in the folder of temporary files?")
     steps, tokens = [size / wps for _, wps, size in updates], [size for _, _, size in updates]
     return Speed(statistics.mean(steps), updates[0][0], statistics.mean(tokens), read_parameters(output), peak)
 

@@ -6,6 +6,7 @@ import pytest
 from cli_helpers import SMALL
 
 from fairseq_groc.cli.training_speed import Speed, read_speed, summary
+from fairseq_groc.errors import DataError
 
 LOG = """2026-01-01 00:00:00 | INFO | fairseq_cli.train | num. shared model params: 1,234 (num. trained: 1,234)
 2026-01-01 00:00:00 | INFO | train_inner | epoch 001:      1 / 50 loss=1, ppl=2, wps=0, ups=0, wpb=40, bsz=4, num_updates=1
@@ -65,3 +66,8 @@ def test_a_folder_without_data_is_refused(ours, tmp_path):
 def test_a_training_that_fails_says_why(ours, corpus):
     printed = ours("training-speed", "--data", corpus / "data", "--models", "a=groc_lstm_lm --output-head none", code=1)
     assert "training failed" in printed and "--output-head none: expected one of" in printed
+
+
+def test_a_log_that_is_cut_is_one_line():
+    with pytest.raises(DataError, match="log has no update after the first"):
+        read_speed("", 1.0)
