@@ -6,16 +6,20 @@ BASE_PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command
 export OMP_NUM_THREADS ?= 2
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: test recipes lint quickstart install clean
+.PHONY: test fuzz recipes lint quickstart install clean
 
 # in the order of the files: those of commands, which take minutes, begin, and those of modules fill the end
 test: install lint
 	@echo "== tests"
-	OMP_NUM_THREADS=1 python -m pytest -q --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 10 -m "not recipes" tests
+	OMP_NUM_THREADS=1 python -m pytest -q --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 10 -m "not recipes and not fuzz" tests
 
 recipes: install
 	@echo "== pages of recipes, at sizes of which nothing can be concluded"
 	OMP_NUM_THREADS=1 python -m pytest -q --numprocesses 2 --dist load --maxschedchunk 1 --durations 10 -m recipes tests/cli/test_documented_recipes.py
+
+fuzz: install
+	@echo "== damaged files and senseless options"
+	OMP_NUM_THREADS=1 python -m pytest -q --durations 5 -m fuzz tests/cli/fuzzing
 
 lint: install
 	@echo "== linters"

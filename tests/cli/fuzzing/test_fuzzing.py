@@ -65,6 +65,7 @@ def test_every_command_is_fuzzed():
     assert set(COMMANDS) <= {recipe.command for recipe in RECIPES.values()}
 
 
+@pytest.mark.fuzz
 @pytest.mark.parametrize("name", RECIPES)
 def test_nothing_is_silent(runner, name):
     """With time for each command by what it has to spoil."""
