@@ -365,7 +365,7 @@ def test_a_checkpoint_of_another_default_is_used(ours, corpus, models, tmp_path)
 
 def test_numbers_out_of_range_and_names_that_cannot_be_written_are_refused_at_once(ours, corpus, models, tmp_path):
     common = ["--path", models["tied"], "--data", corpus / "union"]
-    assert "--streams 0: expected a positive number" in ours("tune", *common, "--streams", "0", code=1)
+    assert "--streams 0: expected a whole number, 1 or more" in ours("tune", *common, "--streams", "0", code=1)
     many = ["--split", "test", "--streams", "100000"]
     assert f"--streams 100,000: the text has {tokens_of(corpus / 'other.txt')} tokens" in ours("tune", *common, *many, code=1)
     assert "--tokens-per-sample -1: expected" in ours("evaluate", *common, "--tokens-per-sample", "-1", code=1)
