@@ -87,9 +87,11 @@ def summary(tables: List[Dict[str, Any]]) -> List[str]:
             published = row["paper"]["test"]  # what is not in the paper goes by its own name
             figures = rows.setdefault(label if published is None else names.get(row["preset"], label), {})
             figures.setdefault(paper, "" if published is None else f"{published:g}")
-            figures.setdefault(ours, spread([smoothed(run) for run in compared(results["rows"], row)]))
+            runs = compared(results["rows"], row)
+            mark = "" if all("uniform" in run for run in runs) else "\\*"
+            figures.setdefault(ours, spread([smoothed(run) for run in runs]) + mark)
     return [
-        "Test perplexities, each smoothed by the uniform weight that validation text chose, where it was chosen:",
+        "Test perplexities, smoothed by the uniform weight that validation text chose; \\* not smoothed:",
         "",
         *table(["", *columns], [[name, *(of.get(c, "") for c in columns)] for name, of in rows.items()]),
     ]
