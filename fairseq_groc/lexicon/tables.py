@@ -10,7 +10,7 @@ import json
 import re
 import shutil
 import zipfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
@@ -100,6 +100,25 @@ class LexiconTables:
     def forms(self) -> List[bytes]:
         raw, ends = self.form_bytes.tobytes(), self.form_offsets.tolist()
         return [raw[a:b] for a, b in zip(ends, ends[1:])]
+
+    def parts(self, relations: bool, definitions: bool) -> LexiconTables:
+        """Return tables of some parts alone, without the forms that only the others use."""
+        nothing = np.zeros_like(self.relations[:0]), np.zeros_like(self.relation_offsets)
+        related = (self.relations, self.relation_offsets) if relations else nothing
+        glosses = (self.definitions, self.definition_offsets) if definitions else nothing
+        used = np.unique(np.concatenate([np.arange(self.num_words), related[0], glosses[0]]))
+        forms, number = self.forms(), np.zeros(self.num_forms, dtype=self.relations.dtype)
+        number[used] = np.arange(len(used))
+        spelled = [forms[i] for i in used.tolist()]
+        return replace(
+            self,
+            form_bytes=np.frombuffer(b"".join(spelled), dtype=np.uint8),
+            form_offsets=_offsets(spelled),
+            relations=number[related[0]],
+            relation_offsets=related[1],
+            definitions=number[glosses[0]],
+            definition_offsets=glosses[1],
+        )
 
     def word_digests(self) -> np.ndarray:
         """Return 64 bits of each word and of what it is made of, (V): the same words made of the same have the same."""

@@ -43,9 +43,9 @@ def lexicon_vocabulary(cfg, dictionary, settings: Dict[str, Any]) -> Tuple[Optio
     if not needs_lexicon(settings):
         return Vocabulary.of_words(dictionary.symbols, widths), None
     tables = load_tables(utils.split_paths(cfg.data)[0], dictionary.symbols)
-    relations = tables.relations, tables.relation_offsets
-    definitions = tables.definitions, tables.definition_offsets
-    return Vocabulary(tables.forms(), relations, definitions, widths), tables
+    read = tables.parts(*(settings["lexicon_parts"] in ("both", part) for part in ("relations", "definitions")))
+    relations, definitions = (read.relations, read.relation_offsets), (read.definitions, read.definition_offsets)
+    return Vocabulary(read.forms(), relations, definitions, widths), tables
 
 
 def complete(cfg, task_options) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fairseq_groc.errors import TablesError
-from fairseq_groc.lexicon import NoLexicon
+from fairseq_groc.lexicon import Entry, NoLexicon
 from fairseq_groc.lexicon.tables import (
     _DTYPES,
     FILE,
@@ -90,6 +90,26 @@ def test_by_hand(tables, lexicon):
     assert tables.coverage() == {"relations": 2, "definitions": 2}
     assert tables.origin == Origin(lexicon.fingerprint() + "-r3-d3", 3, 3)
     assert tables.origin.is_of(lexicon) and not tables.origin.is_of(NoLexicon())
+
+
+@pytest.mark.parametrize("relations", [True, False])
+@pytest.mark.parametrize("definitions", [True, False])
+def test_parts_have_the_forms_that_they_use(tables, lexicon, relations, definitions):
+    some, forms = tables.parts(relations, definitions), tables.forms()
+    expected = set()
+    for index, word in enumerate(WORDS):
+        entry = lexicon.lookup(word, 3, 3) if index >= 4 else Entry()
+        related = [r.word.encode() for r in entry.relations] if relations else []
+        gloss = [w.encode() for w in entry.definition] if definitions else []
+        assert [some.forms()[i] for i in items_of(some.relations, some.relation_offsets, index)] == related
+        assert [some.forms()[i] for i in items_of(some.definitions, some.definition_offsets, index)] == gloss
+        expected |= {*related, *gloss}
+    assert some.forms()[: len(WORDS)] == forms[: len(WORDS)]
+    assert set(some.forms()) == {*forms[: len(WORDS)], *expected} and len(set(some.forms())) == some.num_forms
+
+
+def items_of(items, offsets, index):
+    return items[offsets[index] : offsets[index + 1]].tolist()
 
 
 def test_forms_of_the_dictionary_are_shared(lexicon):
