@@ -66,4 +66,5 @@ class Corrections(nn.Module):
         rows, bias = self()
         corrected = embeddings + rows
         read = embeddings if self.where == "output" else corrected
-        return (read, embeddings, torch.zeros_like(bias)) if self.where == "input" else (read, corrected, bias)
+        # not zeros alone: workers expect a gradient of every parameter
+        return (read, embeddings, bias * 0) if self.where == "input" else (read, corrected, bias)
