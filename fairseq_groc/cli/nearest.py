@@ -6,6 +6,7 @@ from typing import Any, Dict, List
 import torch
 from torch import Tensor
 
+from fairseq_groc.cli.explain import escaped
 from fairseq_groc.cli.numbers import positive
 from fairseq_groc.cli.open_vocabulary import data_lexicon
 from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
@@ -42,9 +43,9 @@ def run(args) -> None:
     rows = known.nonzero().squeeze(1)
     found = [neighbours(decoder.dictionary, outputs, rows, number, args.count) for number in numbers]
     for word, near in zip(args.word, found):
-        print(f"{word}{' (new)' if word in new else ''}")
+        print(f"{escaped(word)}{' (new)' if word in new else ''}")
         for row in near:
-            print(f"  {row['similarity']:.3f}  {row['word']}")
+            print(f"  {row['similarity']:.3f}  {escaped(row['word'])}")
     if args.out:
         words = [{"word": word, "new": word in new, "nearest": near} for word, near in zip(args.word, found)]
         write_json(args.out, {"path": args.path, "data": args.data, "words": words})
@@ -77,6 +78,6 @@ def draw(dictionary, outputs: Tensor, words: List[str], found: List[List[Dict[st
         group = words.index(word) if word in words else group
         axes.plot(*place[:2], marker="o", markersize=3, color=f"C{group % 10}")
         style = {"color": f"C{group % 10}", "fontsize": 9, "fontweight": "bold" if word in words else "normal"}
-        axes.annotate(word, place[:2], xytext=(3, 2), textcoords="offset points", parse_math=False, **style)
+        axes.annotate(escaped(word), place[:2], xytext=(3, 2), textcoords="offset points", parse_math=False, **style)
     axes.set(title="output embeddings, two main axes", xticks=[], yticks=[])
     save_figure(figure, path)

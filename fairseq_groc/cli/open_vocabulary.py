@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Iterable, List, Optional, Sequence, Tuple
 
+from fairseq_groc.cli.explain import escaped
 from fairseq_groc.cli.tables import add_lexicon_path
 from fairseq_groc.data.fingerprint import trained_words
 from fairseq_groc.data.text import read_lines
@@ -94,7 +95,9 @@ def run(model, lines: Iterable[Tuple[str, str]], args) -> None:
 
 
 def write_score(score: float, tokens: int, line: str) -> None:
-    """Print a line's score at once, for whoever waits for it."""
+    """Print a line's score at once, for whoever waits for it; programs get the line as it is, terminals nothing to obey."""
+    if sys.stdout.isatty():
+        line = "\t".join(map(escaped, line.split("\t")))
     sys.stdout.write(f"{score:.4f}\t{tokens}\t{line}\n")
     sys.stdout.flush()
 

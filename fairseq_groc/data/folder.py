@@ -38,6 +38,8 @@ def check_target(target: str, *read: Optional[str]) -> Path:
         raise DataError(f"--dest {target}: a folder whose name begins with - is taken for an option. Write ./{target}.")
     if folder.exists() and not folder.is_dir():
         raise DataError(f"--dest {target} is a file: give a folder to write")
+    if (folder / SCRATCH).is_symlink():  # what is in it would be removed
+        raise DataError(f"{folder / SCRATCH} is a link: remove it")
     for path in filter(None, read):
         found = os.path.realpath(path)  # first: a link to a file may lie anywhere
         if os.path.realpath(folder) == (found if os.path.isdir(found) else os.path.dirname(found)):

@@ -29,8 +29,11 @@ def open_text(path: str, dictionary: Dictionary, dataset_impl: Optional[str], co
         prefix = path + (str(part) if part else "")
         if not (os.path.exists(prefix + ".idx") and os.path.exists(prefix + ".bin")) or (part and not combine):
             break
-        _check_files(prefix)
-        check_binarised(Path(prefix))
+        try:
+            _check_files(prefix)
+            check_binarised(Path(prefix))
+        except OSError as error:  # a folder, say
+            raise DataError(f"{error.filename}: {error.strerror}") from None
     lines = data_utils.load_indexed_dataset(path, dictionary, dataset_impl, combine=combine)
     if lines is None:
         raise DataError(f"{path}.bin or {path}.idx not found. Preprocess the split (scripts/preprocess.sh) or name another one.")

@@ -60,7 +60,7 @@ def _number(value: Any, what: str, accepts: Callable[[float], bool] = lambda num
         DataError: it is none.
     """
     try:
-        number = float(value)
+        number = None if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         number = None
     if number is None or not accepts(number):

@@ -11,7 +11,7 @@ from typing import Any, Dict, Optional, Tuple
 
 from filelock import FileLock
 
-from fairseq_groc.errors import CacheError, DataError
+from fairseq_groc.errors import CacheError, DataError, OptionError
 from fairseq_groc.files import replace_file
 from fairseq_groc.lexicon.tables import words_fingerprint
 from fairseq_groc.modules.adapters import OPTIONS, AdapterSettings
@@ -37,14 +37,17 @@ def tuned_adapters(data: Path, decoder) -> Optional[Tuple[AdapterSettings, Optio
     an unbounded cache remembered, and say so; None: there are none.
 
     Raises:
-        DataError: the file is not readable.
+        DataError: the file is not readable, or has an option of a cache that is not registered.
     """
     if not os.path.lexists(data / TUNED):  # a link to nothing is no file that nobody has written
         return None
     tuned = _read(data / TUNED).get(fingerprint(decoder))
     if tuned is None:
         return None
-    settings = AdapterSettings(**tuned["settings"])
+    try:
+        settings = AdapterSettings(**tuned["settings"])
+    except OptionError as error:
+        raise DataError(f"{data / TUNED}: {error}") from None
     chosen = ", ".join(f"{name} {value:g}" for name, value in settings.acting().items())
     logger.info(f"adapters as tuned on '{tuned['split']}' (--no-tuned-adapters leaves them out): {chosen or 'none'}")
     return settings, tuned.get("cache_text")

@@ -10,6 +10,7 @@ from typing import Dict, Iterable, List, Optional, Tuple
 
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.base import Entry, Relation, gloss_words
+from fairseq_groc.modules.probabilities import is_filler
 
 SPECIAL = {"<s>", "<pad>", "</s>", "<unk>"}
 
@@ -87,8 +88,8 @@ def _check(word: str, relations: List[str], definition: str) -> None:
     """Refuse what would point to an entry of fairseq's, or be no word that a text can have."""
     if "\x00" in "".join([word, *relations, definition]):
         raise ValueError("a NUL character")
-    if special := SPECIAL.intersection([word, *relations]):
-        raise ValueError(f"{special.pop()} is a symbol of fairseq's, not a word")
+    if special := next((w for w in (word, *relations) if w in SPECIAL or is_filler(w)), None):
+        raise ValueError(f"{special} is a symbol of fairseq's, not a word")
     if blank := next((r for r in relations if r.split() != [r]), None):
         raise ValueError(f"relation {blank!r} is more than one word")
 

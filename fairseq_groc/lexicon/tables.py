@@ -212,9 +212,10 @@ def save_tables(folder: Path, tables: LexiconTables, words: Sequence[str]) -> No
     target.mkdir(exist_ok=True)
     header = {"format": FORMAT, "dictionary": words_fingerprint(words), **asdict(tables.origin)}
     scratch = target / f".{FILE}"
-    with FileLock(target / ".lock"):  # what a killed process has left is nobody's, then, and is written over
+    with FileLock(target / ".lock"):
         try:
-            with zipfile.ZipFile(scratch, "w") as archive:
+            scratch.unlink(missing_ok=True)  # what a killed process has left, or a link to somewhere else
+            with zipfile.ZipFile(scratch, "x") as archive:
                 archive.writestr(zipfile.ZipInfo(HEADER), json.dumps(header, indent=1) + "\n")
                 for name, dtype in _DTYPES.items():
                     archive.writestr(zipfile.ZipInfo(name), getattr(tables, name).astype(dtype, copy=False).tobytes())

@@ -56,8 +56,8 @@ class Totals:
         bits = f", {self.bits_per_character():.4f} bits per character" if whole_words else ""
         return (
             f"{self.tokens:,} tokens, {self.new:,} new words met; perplexity {self.perplexity():,.2f}"
-            f"{bits}; {self.first / paid:.1%} of the bits for first occurrences "
-            f"({self.spelled / paid:.1%} for their spelling)"
+            f"{bits}; {abs(self.first / paid):.1%} of the bits for first occurrences "
+            f"({abs(self.spelled / paid):.1%} for their spelling)"
         )
 
 

@@ -13,6 +13,7 @@ from fairseq_groc.modules.adapters import OPTIONS, Option
 from fairseq_groc.modules.compositional import DEFAULT_CHUNK
 from fairseq_groc.modules.updates import REFRESH_INTERVAL
 from fairseq_groc.options import HeadConfig, flag
+from fairseq_groc.tasks.resuming import ResumingConfig
 
 TASK = "wordnet_lexicon"
 DEFAULT_BLOCK = 35  # GroC, appendix B.1
@@ -41,7 +42,7 @@ AdapterConfig = make_dataclass("AdapterConfig", as_fields(OPTIONS), bases=(Remem
 
 
 @dataclass
-class WordnetLexiconConfig(HeadConfig, AdapterConfig):  # type: ignore[misc, valid-type]
+class WordnetLexiconConfig(HeadConfig, AdapterConfig, ResumingConfig):  # type: ignore[misc, valid-type]
     """Options of the task; word embedding, head and adapters are inherited."""
 
     data: Optional[str] = field(default=None, metadata={"help": "folder of binarised data and lexicon tables"})

@@ -11,10 +11,11 @@ from fairseq_groc.modules.build import needs_lexicon, needs_spellings, ngram_wid
 from fairseq_groc.modules.heads import ACTIVATIONS, HEADS
 from fairseq_groc.modules.vocabulary import Vocabulary
 from fairseq_groc.options import HeadConfig, head_settings
+from fairseq_groc.tasks.resuming import ResumingConfig, mend_before_resuming
 
 
 @dataclass
-class TranslationOutputHeadConfig(HeadConfig, TranslationConfig):
+class TranslationOutputHeadConfig(HeadConfig, TranslationConfig, ResumingConfig):
     """Options of fairseq's task and of the head."""
 
     output_head: str = field(default="deep_residual", metadata={"help": f"one of {', '.join(HEADS)}"})
@@ -41,6 +42,7 @@ class TranslationOutputHeadTask(TranslationTask):
         if needs_lexicon(settings):
             raise OptionError("translation has no lexicon tables: give --output-head deep_residual, say, or --lexicon-parts none")
         if not from_checkpoint:
+            mend_before_resuming(self.cfg)
             self.state.merge_state_dict({"groc": {"head": settings}})
         model = super().build_model(cfg, from_checkpoint)
         if model.encoder.embed_tokens is model.decoder.embed_tokens:

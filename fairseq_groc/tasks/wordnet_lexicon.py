@@ -33,6 +33,7 @@ from fairseq_groc.tasks.checks import (
 )
 from fairseq_groc.tasks.config import DEFAULT_BLOCK, TASK, WordnetLexiconConfig, widen_task
 from fairseq_groc.tasks.generation import prefix_of
+from fairseq_groc.tasks.resuming import mend_before_resuming
 from fairseq_groc.tasks.workers import early_stop, early_stop_function, forget_earlier_training, gather, rank_and_world
 
 logger = logging.getLogger(__name__)
@@ -86,6 +87,7 @@ class WordnetLexiconTask(FairseqTask):
         if self._trains:
             check_training(self.cfg)
             forget_earlier_training()
+            mend_before_resuming(self.cfg)
         else:
             complete(cfg, self.cfg)
         options = cfg if self._trains and hasattr(cfg, "output_head") else self.cfg

@@ -18,7 +18,7 @@ from fairseq_groc.cli import tune
 from fairseq_groc.cli.score import load
 from fairseq_groc.data.fingerprint import load_dictionary, trained_words
 from fairseq_groc.errors import DataError, GrocError
-from fairseq_groc.evaluation import tuning
+from fairseq_groc.evaluation import stored, tuning
 from fairseq_groc.evaluation.stored import store_tuned, tuned_adapters
 from fairseq_groc.modules.adapters import AdapterSettings
 from fairseq_groc.modules.adapters.adapter import View
@@ -206,6 +206,14 @@ def test_settings_on_disk_that_no_option_takes_are_refused(tmp_path, content, wh
         with pytest.raises(DataError, match=f"adapters.json {what}.* Remove it and tune again"):
             use(tmp_path, SimpleNamespace())
     assert (tmp_path / "adapters.json").read_text() == content
+
+
+def test_an_option_on_disk_of_a_cache_that_is_not_registered_is_named_with_its_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(stored, "fingerprint", lambda decoder: "m")
+    content = '{"format": 2, "models": {"m": {"split": "valid", "settings": {"other_weight": 0.1}}}}'
+    (tmp_path / "adapters.json").write_text(content)
+    with pytest.raises(DataError, match="adapters.json: other_weight: none of the registered caches .*--user-dir"):
+        tuned_adapters(tmp_path, None)
 
 
 def test_settings_that_are_a_link_to_nothing_are_not_taken_for_none(tmp_path):

@@ -107,8 +107,9 @@ def test_nearest_words_of_any_string(ours, corpus, models, tmp_path, data):
         "--out",
         tmp_path / "near.json",
     ]
-    ours(*command, "--path", models["compositional_output"], "cat", "catx")
-    known, new = json.loads((tmp_path / "near.json").read_text())["words"]
+    shown = ours(*command, "--path", models["compositional_output"], "cat", "catx", "\x1b[0mx")
+    assert shown.count("\n<U+001B>[0mx (new)\n") == 1 and "\x1b" not in shown
+    known, new, _ = json.loads((tmp_path / "near.json").read_text())["words"]
     assert not known["new"] and new["new"] and (tmp_path / "near.png").exists()
     for row in (known, new):
         similar = [near["similarity"] for near in row["nearest"]]

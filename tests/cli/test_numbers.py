@@ -99,8 +99,8 @@ LINE = {"epoch": 1, "valid_ppl": "32.0", "valid_num_updates": "5"}
 
 @pytest.mark.parametrize(
     "key, value",
-    [("valid_ppl", None), ("valid_ppl", [1]), ("valid_ppl", "high"), ("valid_ppl", {}), ("valid_num_updates", None)]
-    + [("valid_num_updates", value) for value in ("five", [5], "nan", "inf", -5)],
+    [("valid_ppl", value) for value in (None, True, [1], "high", {})]
+    + [("valid_num_updates", value) for value in (None, "five", [5], "nan", "inf", -5)],
 )
 def test_a_log_whose_numbers_are_none(ours, tmp_path, key, value):
     log = tmp_path / "run.log"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cli_helpers import ROOT, tokens_of
 
+from fairseq_groc.cli import open_vocabulary
 from fairseq_groc.cli.score import load
 from fairseq_groc.lexicon import FileLexicon
 
@@ -64,6 +65,14 @@ def test_lines_are_answered_as_they_come(where):
     assert process.returncode == 0 and [answer[1:] for answer in answers][0] == ["4", "the cat sat"]
     first, again = float(answers[1][0]), float(answers[2][0])
     assert first < again - 5  # a spelling of three letters is paid for once
+
+
+def test_a_terminal_is_shown_nothing_to_obey(capsys, monkeypatch):
+    line = "the \x1b[31mcat\t\u202etac"
+    for terminal, shown in ((False, line), (True, "the <U+001B>[31mcat\t<U+202E>tac")):
+        monkeypatch.setattr(sys.stdout, "isatty", lambda terminal=terminal: terminal)
+        open_vocabulary.write_score(-1.5, 3, line)
+        assert capsys.readouterr().out == f"-1.5000\t3\t{shown}\n"
 
 
 def test_a_limit_is_a_renormalised_vocabulary(commands, corpus, where, tmp_path):

@@ -85,7 +85,7 @@ def namespace(*arguments):
 
 
 def own(config):
-    inherited = ("${common", "${dataset")
+    inherited = ("${common", "${dataset", "${checkpoint")
     names = {f.name for f in fields(config) if not str(f.default).startswith(inherited)}
     return names - {"data", "_name"}
 

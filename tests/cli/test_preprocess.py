@@ -5,6 +5,8 @@ import logging
 import multiprocessing
 import os
 import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -121,6 +123,15 @@ def test_two_runs_do_not_write_the_same_folder(preprocess, data, text):
     assert {path: raw for path, raw in files(data).items() if SCRATCH not in path.parts} == before
 
 
+def test_nothing_is_removed_through_a_link_in_the_place_of_the_scratch_folder(preprocess, text, tmp_path):
+    for name in ("mine", "data"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("mine")
+    (tmp_path / "data" / SCRATCH).symlink_to(tmp_path / "mine")
+    error = preprocess("--train", text, "--dest", tmp_path / "data", code=1)
+    assert f"{tmp_path / 'data' / SCRATCH} is a link: remove it" in error and (tmp_path / "mine" / "letter.txt").exists()
+
+
 def test_places_that_cannot_be_written_are_refused_before_the_work(preprocess, text, tmp_path, monkeypatch):
     monkeypatch.setattr("fairseq_groc.cli.preprocess.read_lines", None)  # no text is read
     monkeypatch.chdir(tmp_path)
@@ -224,6 +235,18 @@ def test_the_script_is_the_command(commands, text, tmp_path):
     script = ROOT / "scripts" / "preprocess.sh"
     assert "required: --dest" in commands.fails(script, "--train", text)
     assert "unrecognized arguments: --trian x" in commands.fails(script, "--trian", "x", "--dest", tmp_path / "data")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="PYTHONSAFEPATH came with Python 3.11")
+def test_the_script_imports_nothing_from_the_folder_of_the_text(tmp_path):
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nexec '{sys.executable}' -c 'import sacremoses; print(sacremoses.__file__)'\n")
+    python.chmod(0o755)
+    (tmp_path / "sacremoses.py").write_text("print('ran')")
+    variables = {**os.environ, "PYTHON": str(python)}
+    script = [ROOT / "scripts" / "preprocess.sh", "--tokenize", "en"]
+    imported = subprocess.run(script, cwd=tmp_path, env=variables, capture_output=True, text=True, check=True).stdout
+    assert imported.endswith("sacremoses/__init__.py\n") and "ran" not in imported and str(tmp_path) not in imported
 
 
 def test_no_more_processes_than_processors_or_lines(preprocess, text, tmp_path, monkeypatch):

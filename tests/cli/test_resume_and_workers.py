@@ -21,6 +21,20 @@ def weights(folder):
     return {name: value for name, value in saved.items() if torch.is_tensor(value)}
 
 
+def as_killed(folder, checkpoint):
+    """Make a folder as it is when a training is killed while fairseq copies what it has just saved."""
+    folder.mkdir()
+    shutil.copy(checkpoint, folder)
+    for name in ("checkpoint_best.pt", "checkpoint_last.pt"):
+        (folder / name).write_bytes(checkpoint.read_bytes()[:-100])
+
+
+def mended(output):
+    """Return the checkpoints that were mended."""
+    found = re.findall(r"/(\S+) cannot be read: it is set aside as \1\.damaged, and checkpoint_\d_4\.pt takes its place", output)
+    return sorted(found)
+
+
 SPARSE = ["--full-update-prob", "0.5", "--criterion", "chunked_cross_entropy"]
 CORRECTED = ["--corrections", "both", "--correction-min-count", "3", "--composed-lr-scale", "0.3"]
 
@@ -45,9 +59,9 @@ def test_resume_inside_an_epoch_is_bit_equal(commands, corpus, tmp_path, updates
     checkpoint = next((tmp_path / "whole").glob("checkpoint_*_4.pt"))
     position = torch.load(checkpoint, weights_only=True)["extra_state"]["train_iterator"]["iterations_in_epoch"]
     assert position > 0  # inside an epoch
-    (tmp_path / "resumed").mkdir()
-    shutil.copy(checkpoint, tmp_path / "resumed" / "checkpoint_last.pt")
+    as_killed(tmp_path / "resumed", checkpoint)
     output = commands.train(corpus / "data", tmp_path / "resumed", *options)
+    assert mended(output) == ["checkpoint_best.pt", "checkpoint_last.pt"]
     assert "no state is carried" not in output and "Loaded checkpoint" in output
     whole, resumed = weights(tmp_path / "whole"), weights(tmp_path / "resumed")
     assert whole.keys() == resumed.keys() and all(torch.equal(whole[name], resumed[name]) for name in whole)
@@ -113,9 +127,9 @@ def test_two_workers_equal_one_and_resume(commands, corpus, tmp_path):
     assert max((single[name] - double[name]).abs().max() for name in single if name != SHIFT) <= 1e-6
     losses = [re.findall(r"valid on 'valid1' subset \| loss ([\d.]+)", text)[-1] for text in (one, output)]
     assert losses[0] == losses[1]
-    (tmp_path / "resumed").mkdir()
-    shutil.copy(next((tmp_path / "two").glob("checkpoint_*_4.pt")), tmp_path / "resumed" / "checkpoint_last.pt")
+    as_killed(tmp_path / "resumed", next((tmp_path / "two").glob("checkpoint_*_4.pt")))
     output = two_workers(corpus / "data", tmp_path / "resumed", *options, "--batch-size", "2")
+    assert mended(output) == ["checkpoint_best.pt", "checkpoint_last.pt"]
     assert "no state is carried" not in output
     resumed = weights(tmp_path / "resumed")
     assert all(torch.equal(double[name], resumed[name]) for name in double)

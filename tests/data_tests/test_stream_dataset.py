@@ -178,6 +178,14 @@ def test_damaged_text_is_refused_by_its_name(binarised, dictionary, kind, place,
         open_text(str(binarised), dictionary, None, False)
 
 
+def test_a_folder_in_the_place_of_an_index_is_refused_by_its_name(binarised, dictionary):
+    index = binarised.with_suffix(".idx")
+    index.unlink()
+    index.mkdir()
+    with pytest.raises(DataError, match=f"^{index}: Is a directory"):
+        open_text(str(binarised), dictionary, None, False)
+
+
 @pytest.mark.parametrize("kind, place", [(".bin", 4), (".idx", 9 + 8 + 1 + 8 + 12 + 1)])
 def test_a_text_that_is_not_the_one_noted_is_refused(binarised, dictionary, kind, place):
     open_text(str(binarised), dictionary, None, False)  # of version 0.1.0, or of fairseq-preprocess: nothing is noted

@@ -116,6 +116,7 @@ def test_the_fingerprint_changes_with_the_content(tmp_path):
         ("a.jsonl", '{"word": "cat", "relations": ["hot dog"]}', r"a\.jsonl:1: .*relation 'hot dog' is more than one word"),
         ("a.jsonl", '{"word": "</s>"}', r"a\.jsonl:1: .*</s> is a symbol of fairseq's, not a word"),
         ("a.tsv", "cat\tdog <unk>\ty\n", r"a\.tsv:1: .*<unk> is a symbol of fairseq's"),
+        ("a.tsv", "cat\tdog madeupword0001\ty\n", r"a\.tsv:1: .*madeupword0001 is a symbol of fairseq's"),
         ("a.tsv", "", r"a\.tsv: no entries, expected lines of word TAB .* 'none' is the empty lexicon"),
         ("a.jsonl", "\n\n", r"a\.jsonl: no entries"),
     ],

@@ -311,6 +311,13 @@ def test_something_else_in_the_place_of_the_tables(tables, tmp_path, saved):
     assert same(load_tables(saved, WORDS), tables) and (tmp_path / "file" / FOLDER).read_text() == "mine"
 
 
+def test_nothing_is_written_through_a_link_in_the_place_of_the_scratch_file(tables, tmp_path, saved):
+    (tmp_path / "mine").write_text("mine")
+    (saved / FOLDER / f".{FILE}").symlink_to(tmp_path / "mine")
+    save_tables(saved, tables, WORDS)
+    assert (tmp_path / "mine").read_text() == "mine" and same(load_tables(saved, WORDS), tables)
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("disk full")])
 def test_a_save_that_dies_leaves_the_old_or_none(tables, tmp_path, monkeypatch, lexicon, error):
     expected = error if isinstance(error, type) else TablesError
@@ -331,7 +338,7 @@ def test_a_file_that_was_not_wholly_written_does_not_replace_the_old(tables, sav
     close = zipfile.ZipFile.close
 
     def cut(archive):
-        writing = archive.fp is not None and archive.mode == "w"
+        writing = archive.fp is not None and archive.mode == "x"
         close(archive)
         if writing:
             os.truncate(archive.filename, os.path.getsize(archive.filename) - 100)

@@ -130,6 +130,7 @@ def test_a_known_text_costs_what_it_costs_in_the_closed_vocabulary(model_with):
         lprobs = model.get_normalized_probs(model(torch.tensor([[2, 4, 5]])), log_probs=True)[0]
     expected = lprobs[[0, 1, 2], [4, 5, 2]].sum().item() + 3 * math.log(0.75)
     assert scorer.score("cat lion") == (pytest.approx(expected, rel=1e-5), 3) and len(model.decoder.dictionary) == 11
+    assert scorer.totals.report().endswith("; 0.0% of the bits for first occurrences (0.0% for their spelling)")
 
 
 def test_a_word_met_again_without_a_row_is_impossible(model_of):

@@ -1,4 +1,8 @@
-"""Run a case, and say what became of it: clear, handled, unclear, crashed, silent or lost; late where the machine is slow."""
+"""Run a case, and say what became of it.
+
+clear: refused in one line that names what is wrong; handled: the same results, or others that may well be meant; unclear: refused
+in another way; crashed; silent: accepted, with other results; lost: a file was changed; late: the machine is slow.
+"""
 
 import re
 import resource
@@ -20,6 +24,7 @@ SECONDS, MEMORY = 60, 1 << 34  # of a processor, however slow the machine; of ad
 PATIENCE = 10 * SECONDS  # by the clock, after which it is asked whether the command waits for something or the machine is slow
 LATE = -1  # exit code
 BAD = ("unclear", "crashed", "silent", "lost")
+OUTCOMES = ("clear", "handled", *BAD, "late")
 # of our own commands one line; fairseq's show how they came to it as well, and its last line is ours
 ERROR = re.compile(r"^(?:error: |preprocess\.sh: |.*?: error: ).+", re.MULTILINE)
 OURS = re.compile(r"fairseq_groc\.errors\.\w+: .+|fairseq-\S+: error: .+|.*: error: .+")

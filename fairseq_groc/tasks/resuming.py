@@ -1,0 +1,100 @@
+"""A training that was killed goes on: what the kill left of its checkpoints is mended before fairseq reads them.
+
+fairseq writes a checkpoint whole under its first name, and copies it to ``checkpoint_best.pt`` and ``checkpoint_last.pt``.
+A kill, or a full disk, in the middle of a copy leaves it cut, beside the one that it was copied from.
+"""
+
+import logging
+import math
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, Optional
+
+import torch
+from fairseq.dataclass import FairseqDataclass
+from omegaconf import II
+
+from fairseq_groc.errors import DataError
+from fairseq_groc.files import check_archive, replace_file
+from fairseq_groc.tasks.workers import gather, rank_and_world
+
+logger = logging.getLogger(__name__)
+
+LAST, BEST = "checkpoint_last.pt", "checkpoint_best.pt"
+
+
+@dataclass
+class ResumingConfig(FairseqDataclass):
+    """Where fairseq's trainer looks for a checkpoint to go on from."""
+
+    save_dir: str = II("checkpoint.save_dir")
+    restore_file: str = II("checkpoint.restore_file")
+
+
+def mend_before_resuming(cfg: ResumingConfig) -> None:
+    """Mend the checkpoints of a training that goes on by itself; the first of several workers does it, and all wait for it.
+
+    Args:
+        cfg: of the task
+
+    Raises:
+        DataError: as *mend_checkpoints*.
+    """
+    if cfg.restore_file == LAST:
+        if rank_and_world()[0] == 0:
+            mend_checkpoints(Path(cfg.save_dir))
+        gather(None)
+
+
+def mend_checkpoints(folder: Path) -> None:
+    """Put the newest checkpoint that can be read in the place of a last one that cannot, and set that aside.
+
+    The best one is replaced only by one that has the best validation loss by its own record.
+
+    Args:
+        folder: of a training; if there is none, nothing happens
+
+    Raises:
+        DataError: the last checkpoint cannot be read, and no other can.
+    """
+    damaged = [path for path in (folder / LAST, folder / BEST) if path.exists() and _record(path) is None]
+    if not damaged:
+        return
+    others = sorted(set(folder.glob("checkpoint*.pt")).difference(damaged), key=lambda path: -path.stat().st_mtime_ns)
+    whole = {path: record for path in others if (record := _record(path)) is not None}
+    if not whole:
+        raise DataError(f"{damaged[0]} cannot be read, nor can another checkpoint beside it: remove it to begin anew")
+    newest = next(iter(whole))
+    lowest = whole[newest].get("best", math.nan)
+    best = next((path for path, record in whole.items() if record.get("val_loss") == lowest), None)
+    for path in damaged:
+        aside = path.with_name(f"{path.name}.damaged")
+        source = newest if path.name == LAST else best
+        if source is None:
+            os.replace(path, aside)
+        else:  # at every moment there is a checkpoint of this name, or the next training would begin anew
+            shutil.copyfile(path, aside)
+            with open(source, "rb") as taken, replace_file(path, "wb") as file:
+                shutil.copyfileobj(taken, file)
+        what = "no other has the best loss" if source is None else f"{source.name} takes its place"
+        logger.warning(f"{path} cannot be read: it is set aside as {aside.name}, and {what}")
+
+
+def _record(path: Path) -> Optional[Dict[str, Any]]:
+    """Return what fairseq saved beside a model, such as its validation loss and the best so far; None: the file is damaged.
+
+    Raises:
+        OSError: it may not be opened.
+    """
+    with open(path, "rb"):
+        pass
+    try:
+        check_archive(path)
+        record: Dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True).get("extra_state", {})
+        return record
+    except MemoryError:
+        raise
+    except Exception:  # whatever zipfile and torch make of a file that is cut; OSError, too
+        return None
