@@ -6,6 +6,7 @@ from typing import Any, Dict, List
 
 from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
 from fairseq_groc.cli.tables import add_lexicon_options, lexicon_of
+from fairseq_groc.data.text import escaped
 
 
 def add_arguments(parser) -> None:
@@ -33,17 +34,6 @@ def parts_of(word: str, entry) -> Dict[str, Any]:
     relations = [{"word": relation.word, "source": relation.source} for relation in entry.relations]
     definition = {"words": list(entry.definition), "source": entry.definition_source}
     return {"word": word, "characters": characters, "relations": relations, "definition": definition}
-
-
-def escaped(text: str) -> str:
-    """Return a text with codes in the place of what a terminal obeys or cannot show: controls, directions, stray bytes."""
-
-    def code(letter: str) -> str:
-        number = ord(letter)
-        stray = 0xDC80 <= number <= 0xDCFF  # a byte that is not UTF-8, as Python reads it
-        return f"<{number - 0xDC00:02x}>" if stray else f"<U+{number:04X}>"
-
-    return "".join(letter if letter.isprintable() else code(letter) for letter in text)
 
 
 def explain(word: Dict[str, Any], lexicon: str) -> str:

@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 from typing import Iterable, List, Optional, Sequence, Tuple
 
-from fairseq_groc.cli.explain import escaped
 from fairseq_groc.cli.tables import add_lexicon_path
 from fairseq_groc.data.fingerprint import trained_words
-from fairseq_groc.data.text import read_lines
+from fairseq_groc.data.text import escaped, read_lines
 from fairseq_groc.errors import DataError, LexiconError, OptionError
 from fairseq_groc.evaluation.characters import pieces_of
 from fairseq_groc.lexicon import Lexicon, open_lexicons

@@ -118,3 +118,14 @@ def _tokenizer(language: str) -> Callable[[str], str]:
 def unchecked(line: str, number: int) -> str:
     """What of a line ``check_lines`` looks at where the line is checked later."""
     return ""
+
+
+def escaped(text: str) -> str:
+    """Return a text with codes in the place of what a terminal obeys or cannot show: controls, directions, stray bytes."""
+
+    def code(letter: str) -> str:
+        number = ord(letter)
+        stray = 0xDC80 <= number <= 0xDCFF  # a byte that is not UTF-8, as Python reads it
+        return f"<{number - 0xDC00:02x}>" if stray else f"<U+{number:04X}>"
+
+    return "".join(letter if letter.isprintable() else code(letter) for letter in text)
