@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from types import ModuleType
-from typing import List, NamedTuple, Optional, Sequence, Union
+from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -62,6 +62,14 @@ class Bags(NamedTuple):
         return _Mean.apply(rows, self) if has_kernels(rows) else average(rows, self.items, self.starts)
 
 
+def pick(bags: Bags, which: Tensor) -> Tuple[Tensor, Bags]:
+    """Return the items of some bags, one bag after the other, and these bags as runs of places in that list."""
+    sizes = bags.starts.diff()[which]
+    runs = Bags.of_runs(sizes)
+    shift = (bags.starts[which] - runs.starts[:-1]).repeat_interleave(sizes)
+    return bags.items[(runs.items + shift).long()], runs
+
+
 def has_kernels(rows: Tensor) -> bool:
     """Say whether the compiled kernels take these rows."""
     return KERNELS is not None and rows.device.type == "cpu" and rows.dtype in (torch.float32, torch.float64)
@@ -98,13 +106,17 @@ def _divisors(bags: Bags, like: Tensor) -> Tensor:
 
 
 def convolve_and_pool(
-    ngrams: Sequence[Tensor], windows: Sequence[Bags], characters: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]
+    ngrams: Sequence[Tensor],
+    windows: Sequence[Bags],
+    characters: Tensor,
+    weights: Sequence[Tensor],
+    biases: Sequence[Tensor],
+    forms: Optional[Tensor] = None,
 ) -> Tensor:
-    """Return the maximum over each form's windows of the responses of filters of several widths, (B, sum of C).
+    """Return the maximum over each form's windows of the responses of filters of several widths, (f, sum of C).
 
-    With kernels a filter's response is looked up: at each of its w positions there are only S symbols, whose
-    contributions are computed first. That is the same sum in another order, with 16 times fewer multiplications, and
-    the responses of one width only are held at a time.
+    With kernels a filter's response is looked up: at each of its w positions there are only S symbols, whose contributions are
+    computed first. That is the same sum in another order, with 16 times fewer multiplications, and no responses are held.
 
     Args:
         ngrams: for each width w the symbols of its n-grams, (G, w)
@@ -112,31 +124,33 @@ def convolve_and_pool(
         characters: embeddings of the symbols, (S, e)
         weights: for each width the filters, (C, w * e), position by position
         biases: for each width, (C)
+        forms: which ones, (f); None: all
     """
     if not has_kernels(characters):
+        if forms is not None:  # every window is an n-gram of its own: to find equal ones would cost more than it saves
+            picked = [pick(bags, forms) for bags in windows]
+            ngrams, windows = [g[items.long()] for g, (items, _) in zip(ngrams, picked)], [runs for _, runs in picked]
         responses = [F.linear(F.embedding(g, characters).flatten(1), w, b) for g, w, b in zip(ngrams, weights, biases)]
         return torch.cat([_embedding_bag(r, bags.items, bags.starts, "max") for r, bags in zip(responses, windows)], dim=1)
+    chosen = torch.arange(len(windows[0].starts) - 1) if forms is None else forms
     positions = [w.view(len(w), g.size(1), -1).permute(1, 2, 0) for g, w in zip(ngrams, weights)]  # (w, e, C)
     with torch.autocast("cpu", enabled=False):  # the kernels know no bfloat16
         tables = [torch.matmul(characters, p) for p in positions]  # (w, S, C)
-    return _LookUpAndPool.apply(ngrams, windows, *tables, *biases)
+    return _ConvolveAndPool.apply(ngrams, windows, chosen, *tables, *biases)
 
 
-class _LookUpAndPool(torch.autograd.Function):
+class _ConvolveAndPool(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, ngrams: Sequence[Tensor], windows: Sequence[Bags], *parameters: Tensor) -> Tensor:
+    def forward(ctx, ngrams: Sequence[Tensor], windows: Sequence[Bags], forms: Tensor, *parameters: Tensor) -> Tensor:
         tables, biases = parameters[: len(ngrams)], parameters[len(ngrams) :]
-        num_forms, column = len(windows[0].starts) - 1, 0
-        out = tables[0].new_empty(num_forms, sum(len(b) for b in biases))
+        out, column = tables[0].new_empty(len(forms), sum(len(b) for b in biases)), 0
         winners: List[Tensor] = []
         for grams, bags, table, bias in zip(ngrams, windows, tables, biases):
-            responses = table.new_empty(len(grams), len(bias))
-            _run("look_up", table, grams, bias, responses)
-            winners.append(torch.empty(num_forms, len(bias), dtype=torch.int32))
-            _run("maximum", responses, bags.items, bags.starts, out, column, winners[-1])
+            winners.append(torch.empty(len(forms), len(bias), dtype=torch.int32))
+            _run("convolve", table, grams, bags.items, bags.starts, forms, bias, out, column, winners[-1])
             column += len(bias)
         # all of it as saved tensors: what is kept on ctx would outlive a checkpoint, which lets go of nothing else
-        ctx.save_for_backward(*ngrams, *winners, *(bags.holders for bags in windows), *(bags.holder_starts for bags in windows))
+        ctx.save_for_backward(*ngrams, *winners)
         ctx.shapes = [t.shape for t in tables]
         return out
 
@@ -144,17 +158,14 @@ class _LookUpAndPool(torch.autograd.Function):
     def backward(ctx, grad: Tensor):  # type: ignore[override]
         assert KERNELS is not None
         tables, biases = [], []
-        parts = grad.split([shape[2] for shape in ctx.shapes], dim=1)
-        saved, widths = ctx.saved_tensors, len(ctx.shapes)
-        by_width = (saved[kind * widths : (kind + 1) * widths] for kind in range(4))
-        for part, shape, grams, winners, holders, holder_starts in zip(parts, ctx.shapes, *by_width):
-            responses = grad.new_empty(len(grams), shape[2])
-            _run("maximum_backward", part, winners, holders, holder_starts, responses)
+        widths, saved = len(ctx.shapes), ctx.saved_tensors  # once: a checkpoint gives them once
+        ngrams, winners = saved[:widths], saved[widths:]
+        for part, shape, grams, won in zip(grad.split([s[2] for s in ctx.shapes], dim=1), ctx.shapes, ngrams, winners):
             sums = grad.new_zeros(KERNELS.use_threads(torch.get_num_threads()), *shape)
-            _run("accumulate", responses, grams, sums)
+            _run("convolve_backward", part, won, grams, sums)
             tables.append(sums.sum(0))
             biases.append(part.sum(0))
-        return (None, None, *tables, *biases)
+        return (None, None, None, *tables, *biases)
 
 
 def _run(kernel: str, *arguments: Union[Tensor, int]) -> None:

@@ -8,17 +8,18 @@ from __future__ import annotations
 import logging
 import math
 from contextlib import nullcontext
-from typing import Callable, ContextManager, List, Optional, Sequence, Tuple, Union, cast
+from typing import Callable, ContextManager, List, Optional, Sequence, Tuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from fairseq_groc.modules.bags import Bags, average, convolve_and_pool
-from fairseq_groc.modules.vocabulary import NUM_SYMBOLS, Forms, Vocabulary, pick
+from fairseq_groc.modules.bags import Bags, average, convolve_and_pool, pick
+from fairseq_groc.modules.vocabulary import NUM_SYMBOLS, Vocabulary
 
 logger = logging.getLogger(__name__)
 SOME = 1024  # words whose size stands for that of all
+Encode = Callable[[Tensor, Tensor], Tensor]
 DEFAULT_CHUNK = 32_768  # forms at a time: up to 3 GB with the released model's filters
 
 
@@ -79,40 +80,39 @@ class SurfaceEncoder(nn.Module):
         """The type of matrix products in training, ``training_precision``; None: that of the parameters."""
         return self.training_precision if self.training else None
 
-    def forward(self, vocabulary: Union[Vocabulary, Forms]) -> Tensor:
-        """Return the encodings of all forms, (F, d).
+    def forward(self, vocabulary: Vocabulary, forms: Optional[Tensor] = None) -> Tensor:
+        """Return the encodings of some forms, (f, d), by their numbers; None: of all.
 
         More than two ``chunk`` of forms are encoded in pieces, and once more in the backward pass, so that memory is bounded.
         """
-        return self._in_chunks(self._encode, vocabulary)
+        return self._in_chunks(self._encode, vocabulary, forms)
 
-    def features(self, vocabulary: Union[Vocabulary, Forms]) -> Tensor:
-        """Return what the projection gets, (F, C), in the type that its product is made in."""
-        return self._in_chunks(self._features, vocabulary)
+    def features(self, vocabulary: Vocabulary, forms: Optional[Tensor] = None) -> Tensor:
+        """Return what the projection gets, (f, C), in the type that its product is made in."""
+        return self._in_chunks(self._features, vocabulary, forms)
 
-    def _in_chunks(self, encode: Callable, vocabulary: Union[Vocabulary, Forms]) -> Tensor:
-        if vocabulary.num_forms <= 2 * self.chunk:  # two pieces would save too little for encoding all of them twice
-            return encode(vocabulary)
-        if isinstance(vocabulary, Vocabulary):
-            whole, forms = vocabulary, torch.arange(vocabulary.num_forms, device=self.characters.weight.device)
-        else:
-            whole, forms = vocabulary.vocabulary, vocabulary.forms
+    def _in_chunks(self, encode: Callable, vocabulary: Vocabulary, forms: Optional[Tensor]) -> Tensor:
+        count = vocabulary.num_forms if forms is None else len(forms)
+        if count <= 2 * self.chunk:  # two pieces would save too little for encoding all of them twice
+            return encode(vocabulary, forms)
+        if forms is None:
+            forms = torch.arange(count, device=self.characters.weight.device)
         encoded, done = [], 0
-        for piece in forms.tensor_split(math.ceil(len(forms) / self.chunk)):
-            encoded.append(checkpoint(encode, whole.subset(piece), use_reentrant=False))
+        for piece in forms.tensor_split(math.ceil(count / self.chunk)):
+            encoded.append(checkpoint(encode, vocabulary, piece, use_reentrant=False))
             done += len(piece)
             if not self.training:
-                logger.info(f"encoded {done:,} of {len(forms):,} forms")
+                logger.info(f"encoded {done:,} of {count:,} forms")
         return torch.cat(encoded)
 
-    def _encode(self, forms: Union[Vocabulary, Forms]) -> Tensor:
-        return project(self.projection, self._features(forms), self.precision)
+    def _encode(self, vocabulary: Vocabulary, forms: Optional[Tensor]) -> Tensor:
+        return project(self.projection, self._features(vocabulary, forms), self.precision)
 
-    def _features(self, forms: Union[Vocabulary, Forms]) -> Tensor:
-        ngrams, windows = zip(*(forms.spellings(width) for width in self.widths))
+    def _features(self, vocabulary: Vocabulary, forms: Optional[Tensor]) -> Tensor:
+        ngrams, windows = zip(*(vocabulary.spellings(width) for width in self.widths))
         filters = [cast(nn.Linear, linear) for linear in self.filters]
         weights, biases = [f.weight for f in filters], [f.bias for f in filters]
-        pooled = convolve_and_pool(ngrams, windows, self.characters.weight, weights, biases)  # (F, C)
+        pooled = convolve_and_pool(ngrams, windows, self.characters.weight, weights, biases, forms)  # (f, C)
         # relu after the maximum: it is monotonic, and there are fewer forms than n-grams
         with products_in(self.precision, pooled):
             return self.highways(pooled.relu_())
@@ -147,7 +147,7 @@ class CompositionalEmbedding(nn.Module):
         are maxima, none below 0, so nine tenths of every embedding would be their mean, and words nearly alike.
         """
         forms = torch.arange(min(SOME, vocabulary.num_forms), device=self.surface.projection.weight.device)
-        features, weight = self.surface.features(vocabulary.subset(forms)), self.surface.projection.weight
+        features, weight = self.surface.features(vocabulary, forms), self.surface.projection.weight
         mean = features.mean(0)
         weight -= torch.outer(weight @ mean, mean) / mean.square().sum()
         weight *= limit / math.sqrt(3) / (features @ weight.t()).square().mean().sqrt()
@@ -164,16 +164,23 @@ class CompositionalEmbedding(nn.Module):
         means = [bags.mean(forms) for bags in self.parts(vocabulary)]  # (V, d) each
         return self._join([forms[: vocabulary.num_words], *means])
 
-    def of_words(self, vocabulary: Vocabulary, words: Tensor) -> Tensor:
+    def of_words(self, vocabulary: Vocabulary, words: Tensor, encode: Optional[Encode] = None) -> Tensor:
         """Return the embeddings of some words, (n, d), at the cost of the forms that they are made of.
 
         Args:
             words: their numbers, (n)
+            encode: returns the encodings (f, d) of forms; its arguments are their numbers, (f), and how often each is among these
+                words' relations and glosses, (f), infinitely often where it is one of the words. None: all are computed
         """
         picked = [pick(bags, words) for bags in self.parts(vocabulary)]
-        forms, places = torch.cat([words, *(items.long() for items, _ in picked)]).unique(return_inverse=True)
-        encoded = self.surface(vocabulary.subset(forms))
+        used = torch.cat([words, *(items.long() for items, _ in picked)])
+        forms, places = used.unique(return_inverse=True)
         own, *others = places.split([len(words), *(len(items) for items, _ in picked)])
+        if encode is None:
+            encoded = self.surface(vocabulary, forms)
+        else:
+            uses = places[len(words) :].bincount(minlength=len(forms)).float()
+            encoded = encode(forms, uses.index_fill(0, own, math.inf))
         means = [average(encoded, items, runs.starts) for items, (_, runs) in zip(others, picked)]
         return self._join([encoded[own], *means])
 

@@ -11,10 +11,10 @@ from typing import Iterable, NamedTuple, Optional, Tuple, cast
 import torch
 from torch import Tensor
 
-from fairseq_groc.modules.bags import Bags
+from fairseq_groc.modules.bags import Bags, pick
 from fairseq_groc.modules.compositional import CompositionalEmbedding
 from fairseq_groc.modules.drift import DriftingRows
-from fairseq_groc.modules.vocabulary import Vocabulary, pick
+from fairseq_groc.modules.vocabulary import Vocabulary
 
 IN_TURN = 0.25  # of rho; the rest is drawn by gradients
 PARTS = 3.0  # so many forms of the relations of each of the batch's words, and of its gloss, are drawn on average, besides rho
@@ -121,7 +121,7 @@ class SampledUpdates:
         """The same for given forms, a mask (F), and the chance that each had, (F)."""
         kept = self._refresh(embedding, vocabulary, number)
         chosen = mask.nonzero().squeeze(1)
-        features = embedding.surface.features(vocabulary.subset(chosen))
+        features = embedding.surface.features(vocabulary, chosen)
         with torch.autocast(features.device.type, enabled=False):
             kept.renew(chosen, features.detach())
         weight, watch = embedding.surface.projection.weight, self.importance.watch

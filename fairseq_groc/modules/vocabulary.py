@@ -117,32 +117,3 @@ class Vocabulary(nn.Module):
     def definitions(self) -> Bags:
         """Return every word's bag of the forms of its gloss."""
         return self._bags("definitions")
-
-    def subset(self, forms: Tensor) -> "Forms":
-        """Return some of the forms, by their indices: to be encoded alone."""
-        return Forms(self, forms)
-
-
-class Forms:
-    """Some forms of a vocabulary, with the interface that the encoder reads.
-
-    Here every window is an n-gram of its own: to find the equal ones again would cost more than it saves.
-    """
-
-    def __init__(self, vocabulary: Vocabulary, forms: Tensor):
-        self.vocabulary = vocabulary
-        self.forms = forms
-        self.num_forms = len(forms)
-
-    def spellings(self, width: int) -> Tuple[Tensor, Bags]:
-        """Return the symbols of all windows, one form after the other, and every form's bag of them."""
-        items, places = pick(self.vocabulary.windows(width), self.forms)
-        return self.vocabulary.ngrams(width)[items.long()], places
-
-
-def pick(bags: Bags, which: Tensor) -> Tuple[Tensor, Bags]:
-    """Return the items of some bags, one bag after the other, and these bags as runs of places in that list."""
-    sizes = bags.starts.diff()[which]
-    runs = Bags.of_runs(sizes)
-    shift = (bags.starts[which] - runs.starts[:-1]).repeat_interleave(sizes)
-    return bags.items[(runs.items + shift).long()], runs

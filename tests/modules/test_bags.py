@@ -43,18 +43,20 @@ def naive_pool(ngrams, items, characters, weights, biases):
     return torch.cat(columns, dim=1)
 
 
+@pytest.mark.parametrize("forms", [None, [4, 1, 3]])
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-12), (torch.float32, 1e-5)])
-def test_convolutions_and_maxima_of_several_widths(dtype, tolerance):
+def test_convolutions_and_maxima_of_several_widths(dtype, tolerance, forms):
     rng, widths, counts = np.random.default_rng(1), (1, 4, 6), (5, 17, 1)
     ngrams = [torch.from_numpy(rng.integers(0, 11, (40, width)).astype(np.int32)) for width in widths]
     items = [lists([1, 4, 2, 9, 30], 40, seed=width) for width in widths]
     characters = torch.randn(11, 3, dtype=dtype, requires_grad=True)
     weights = [torch.randn(c, w * 3, dtype=dtype, requires_grad=True) for c, w in zip(counts, widths)]
     biases = [torch.randn(c, dtype=dtype, requires_grad=True) for c in counts]
-    fast = convolve_and_pool(ngrams, [bags_of(i, 40) for i in items], characters, weights, biases)
-    naive = naive_pool(ngrams, items, characters, weights, biases)
+    windows, chosen = [bags_of(i, 40) for i in items], None if forms is None else torch.tensor(forms)
+    fast = convolve_and_pool(ngrams, windows, characters, weights, biases, chosen)
+    naive = naive_pool(ngrams, items, characters, weights, biases)[forms or slice(None)]
     torch.testing.assert_close(fast, naive, rtol=0, atol=tolerance)
-    outer, leaves = torch.randn(5, sum(counts), dtype=dtype), [characters, *weights, *biases]
+    outer, leaves = torch.randn(len(naive), sum(counts), dtype=dtype), [characters, *weights, *biases]
     gradients = [torch.autograd.grad((x * outer).sum(), leaves, retain_graph=True) for x in (fast, naive)]
     for a, b in zip(*gradients):
         torch.testing.assert_close(a, b, rtol=0, atol=10 * tolerance)

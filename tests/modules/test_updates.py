@@ -65,11 +65,11 @@ def test_autocast_takes_either_path(embedding, vocabulary, sampled):
 
 
 def test_chunks_bound_sampled_updates_too(embedding, vocabulary):
-    some = vocabulary.subset(torch.arange(0, vocabulary.num_forms, 2))
-    whole, sizes = embedding.surface.features(some), []
+    some = torch.arange(0, vocabulary.num_forms, 2)
+    whole, sizes = embedding.surface.features(vocabulary, some), []
     embedding.surface.chunk = 2
     embedding.surface.highways.register_forward_hook(lambda module, given, result: sizes.append(len(result)))
-    torch.testing.assert_close(embedding.surface.features(some), whole, rtol=0, atol=1e-13)
+    torch.testing.assert_close(embedding.surface.features(vocabulary, some), whole, rtol=0, atol=1e-13)
     assert len(sizes) > 1 and max(sizes) <= 2
 
 
