@@ -2,13 +2,14 @@
 
     python benchmarks/scaling.py --out DIR [--sizes 10000 33000 80000 200000 | --data DATA] [--runs floor tied lookup full ...]
 
-Runs: any head by its name, full (compositional_output), sparse-P, sampled-RHO; -bf16 behind a name for the encoder's products in
-bfloat16; and floor: the bare matrix products of a full step, forward and backward, and nothing else.
-Time is that of a training step (forward, backward, clipping, Adam) at the paper's Penn Treebank shape, relative to tied at the
-same V in the same run; every run is a process of its own, so its peak memory is its own. --step-by-step times all runs in one
-process, where a disturbance meets all alike. The text is random: only speed is measured. Needs WordNet once, for the words; with
-DIR carried along it needs nothing. Runs that are done on the same machine are not repeated (after a change of the code give
-another DIR); the mean of a sparse or sampled run needs enough steps, 20 or more, to meet full ones or a complete refresh.
+Runs: any head by its name, full (compositional_output), sparse-P, sampled-RHO; corrected-RHO (sampled, with corrections and the
+small preset's cheaper word encoder); -bf16 behind a name for the products of the encoder in bfloat16; and floor: the bare matrix
+products of a full step, forward and backward, and nothing else.
+Time is that of a training step (forward, backward, clipping, Adam), relative to tied at the same V in the same run. Every run is
+a process of its own, so its peak memory is its own. --step-by-step times all runs in one process, where a disturbance meets all
+alike. The text is random: only speed is measured. Needs WordNet once, for the words; with DIR carried along it needs nothing.
+Runs that are done on the same machine are not repeated (after a change of the code give another DIR); the mean of a sparse or
+sampled run needs enough steps, 20 or more, to meet full ones or a complete refresh.
 """
 
 import argparse
@@ -27,16 +28,24 @@ from vocabularies import take, vocabulary_of
 
 from fairseq_groc.cli.results import machine, pyplot
 from fairseq_groc.errors import OptionError
-from fairseq_groc.modules.build import build_embedding, build_head, needs_spellings
+from fairseq_groc.modules.build import build_corrections, build_embedding, build_head, needs_spellings
 from fairseq_groc.modules.compositional import DEFAULT_CHUNK, SurfaceEncoder
 from fairseq_groc.modules.heads import HEADS
 from fairseq_groc.modules.lstm import LSTMEncoder
+from fairseq_groc.modules.sampled_words import SampledWords
 from fairseq_groc.modules.softmax_layer import WordMatrices
 from fairseq_groc.modules.updates import REFRESH_INTERVAL, SampledUpdates
 from fairseq_groc.options import HeadConfig, head_settings
+from fairseq_groc.presets import PRESETS
 
 FILTERS = [32, 32, 64, 128, 256, 512]
-SHAPES = {"ptb": dict(dim=300, hidden=1024, depth=0), "wikitext2": dict(dim=256, hidden=1024, depth=1)}
+SHAPES = {
+    "ptb": dict(dim=300, hidden=1024, depth=0, filters=FILTERS),
+    "wikitext2": dict(dim=256, hidden=1024, depth=1, filters=FILTERS),
+    "small": dict(dim=128, hidden=256, depth=0, filters=PRESETS["groc_lstm_lm_small"].options["char_filters"]),
+}
+OF_CORRECTED = ("corrections", "highway_layers", "output_query", "char_filters")
+CORRECTED = {name: PRESETS["groc_lstm_lm_small_corrected"].options[name] for name in OF_CORRECTED}
 STREAMS, BLOCK = 20, 35
 BF16 = "-bf16"
 RUNS = ["floor", "tied", "lookup", "full", "full-bf16", "sparse-0.1", "sampled-0.1", "sampled-0.1-bf16"]
@@ -45,20 +54,25 @@ RUNS = ["floor", "tied", "lookup", "full", "full-bf16", "sparse-0.1", "sampled-0
 class Model(nn.Module):
     """The language model without fairseq: words, LSTM, and the loss in chunks of the vocabulary."""
 
-    def __init__(self, run: str, size: int, folder: Path, dim: int, hidden: int, depth: int):
+    def __init__(self, run: str, size: int, folder: Path, dim: int, hidden: int, depth: int, filters: List[int]):
         super().__init__()
         kind, _, value = run.removesuffix(BF16).partition("-")
         options = dict(output_depth=depth, output_dropout=0.2, output_head=kind if kind in HEADS else "compositional_output")
+        options |= {"char_filters": filters, "correction_dim": dim, **(CORRECTED if kind == "corrected" else {})}
         settings = head_settings(HeadConfig(**options))
         words = [str(i) for i in range(size)]
         vocabulary = vocabulary_of(size, range(1, 7), folder) if needs_spellings(settings) else None
         embedding, output = build_embedding(words, dim, settings), build_head(words, dim, settings)
-        self.words = WordMatrices(embedding, output, vocabulary, torch.arange(size) < 2)
+        corrections = build_corrections(words, dim, settings)
+        self.words = WordMatrices(embedding, output, vocabulary, torch.arange(size) < 2, corrections)
         self.encoder = LSTMEncoder(dim, hidden, 2, 0.65, 0.4, 0.0)
         if kind == "sparse":
             self.words.full_probability = float(value)
         if kind == "sampled":
             self.words.sampled = SampledUpdates(float(value), REFRESH_INTERVAL, 1)
+        if kind == "corrected":
+            self.words.sampled = SampledWords(float(value), REFRESH_INTERVAL, 1)
+            corrections.may_begin = torch.ones(size, dtype=torch.bool)
         for parameter in self.encoder.parameters():
             parameter.data.uniform_(-0.05, 0.05)
 
@@ -174,10 +188,10 @@ def floor(size: int, folder: Path, shape: dict, steps: int) -> dict:
     return {"seconds": timed(step, steps + 1)[1:], "peak_gib": peak()}
 
 
-def shapes_of_products(vocabulary, dim: int, hidden: int, depth: int):
+def shapes_of_products(vocabulary, dim: int, hidden: int, depth: int, filters: List[int]):
     """Return (m, k, n, how often) for every product of a full step."""
-    forms, words, features, tokens = vocabulary.num_forms, vocabulary.num_words, sum(FILTERS), STREAMS * BLOCK
-    convolutions = [(len(vocabulary.ngrams(w)), 16 * w, count, 1) for w, count in enumerate(FILTERS, start=1)]
+    forms, words, features, tokens = vocabulary.num_forms, vocabulary.num_words, sum(filters), STREAMS * BLOCK
+    convolutions = [(len(vocabulary.ngrams(w)), 16 * w, count, 1) for w, count in enumerate(filters, start=1)]
     encoder = [(forms, features, 2 * features, 1), (forms, features, dim, 1), (words, 3 * dim, dim, 1)]
     head = [(words, dim, dim, depth)] if depth else []
     lstm = [(tokens, dim, 4 * hidden, 1), (STREAMS, hidden, 4 * hidden, BLOCK)]

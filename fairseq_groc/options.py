@@ -20,6 +20,7 @@ DROPOUT_KINDS = ("variational", "standard")
 LEXICON_PARTS = ("both", "relations", "definitions", "none")
 RESIDUALS = ("input", "input+previous")
 CORRECTIONS = ("none", "input", "output", "both")
+QUERIES = ("identity", "linear")
 SCORINGS = ("words", "bins")
 
 
@@ -45,6 +46,10 @@ class HeadConfig(FairseqDataclass):
     )
     output_residual: str = field(
         default="input", metadata={"help": f"what each layer of the output network adds (DRILL, eq. 10): {', '.join(RESIDUALS)}"}
+    )
+    output_query: str = field(
+        default="identity",
+        metadata={"help": f"what compositional_output makes of h before it meets output embeddings: {', '.join(QUERIES)}"},
     )
     bias_activation: str = field(default="identity", metadata={"help": f"of the predicted bias: {', '.join(ACTIVATIONS)}"})
     output_joint_dim: int = field(default=0, metadata={"help": "joint size of dual_nonlinear; 0: that of the embeddings"})
@@ -109,6 +114,7 @@ def head_settings(cfg) -> Dict[str, Any]:
         "output_residual": RESIDUALS,
         "adaptive_scoring": SCORINGS,
         "corrections": CORRECTIONS,
+        "output_query": QUERIES,
     }
     for name, known in choices.items():
         if settings[name] not in known:

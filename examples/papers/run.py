@@ -21,7 +21,7 @@ from experiments import EXPERIMENTS, SCALES, Row, Scale, options_of, preset_of
 from fairseq.data.data_utils import load_indexed_dataset
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, held, in_process, run
-from fairseq_groc.cli.results import label_log_axis, machine, pyplot, write_json
+from fairseq_groc.cli.results import color_of, label_log_axis, machine, pyplot, write_json
 from fairseq_groc.data.fingerprint import load_dictionary
 from fairseq_groc.data.training_log import read_curves, read_parameters
 from fairseq_groc.modules.heads import HEADS
@@ -311,7 +311,7 @@ def draw(rows: Dict[str, Any], path: Path) -> None:
     plot = pyplot()
     figure, axes = plot.subplots(figsize=(7, 4.2))
     for number, (label, row) in enumerate(rows.items()):
-        axes.plot(*zip(*row["runs"][0]["curve"]), marker="o", markersize=3, color=f"C{number % 10}", label=label)
+        axes.plot(*zip(*row["runs"][0]["curve"]), marker="o", markersize=3, color=color_of(label, number), label=label)
     axes.set(xlabel="updates", ylabel="validation perplexity", yscale="log")
     label_log_axis(axes.yaxis)
     axes.legend(fontsize=8)

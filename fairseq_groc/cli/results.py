@@ -12,6 +12,24 @@ from typing import Optional
 from fairseq_groc.errors import OptionError
 from fairseq_groc.files import check_place, replace_file
 
+# of Okabe and Ito, whom colour-blind readers thank; a model has the same colour in every picture
+_COLORS = {
+    "groc + corrections": "#D55E00",
+    "groc": "#E69F00",
+    "tied": "#444444",
+    "bilinear": "#0072B2",
+    "deep residual": "#009E73",
+    "adaptive": "#CC79A7",
+    "convolutional": "#56B4E9",
+    "lookup": "#999999",
+}
+
+
+def color_of(label: str, number: int = 0) -> str:
+    """Return the colour of a model in pictures: its own, by the beginning of its label, or that of a place in a list."""
+    known = [name for name in _COLORS if label.lower().startswith(name)]
+    return _COLORS[known[0]] if known else f"C{number % 10}"
+
 
 def check_out(path: Optional[Path]) -> None:
     """Refuse, before the work, a name that numbers and the picture beside them cannot be written to.

@@ -5,6 +5,7 @@ V: words; w: width of a correction; d: embedding size.
 
 from __future__ import annotations
 
+import logging
 from typing import Optional, Sequence, Tuple
 
 import torch
@@ -12,13 +13,15 @@ from torch import Tensor, nn
 
 from fairseq_groc.modules.rows import WordRows
 
+logger = logging.getLogger(__name__)
+
 
 class Corrections(nn.Module):
     """R_x, added to composed embeddings, and R^b_x, added to the predicted bias; both begin at 0.
 
-    e_x = compose(x) + m_x M R_x, as Jozefowicz et al. (2016, section 3.2) correct a CNN softmax. A word that training has not
-    read keeps 0: it is exactly what it is composed of. In training m_x is 0 with chance q for the whole word, one draw a step, so
-    that compose(x) learns to stand alone.
+    E_in = C + m M R and E_out = head(C) + m M R, as Jozefowicz et al. (2016, section 3.2) correct a CNN softmax; C is composed.
+    A word that training has not read keeps 0: it is exactly what it is composed of. In training m_x is 0 with chance q for the
+    whole word, one draw a step, so that what is composed learns to stand alone.
 
     Parameters: V (w + 1), and w d for M where w is not d.
 
@@ -36,35 +39,51 @@ class Corrections(nn.Module):
         self.map = nn.Linear(width, dim, bias=False) if width != dim else None
         self.dropout, self.where = dropout, where
         self.may_begin: Optional[Tensor] = None  # in training: mask (V) of words that get a correction if they have none
-        self._absent: Optional[Tensor] = None  # mask (V) of those that go without in this step
+        self._have: Optional[Tensor] = None  # in training: mask (V) of those that have one or get one
+        self._kept: Optional[Tensor] = None  # m, (V, 1)
+        self.register_load_state_dict_post_hook(_look_again)
 
     def present(self) -> Tensor:
         """Return the mask (V) of words that have a correction."""
         return self.rows.weight.detach().any(1) | self.bias.weight.detach().any(1)
 
+    def look_again(self) -> None:
+        """Find out which words have a correction, after they were loaded."""
+        self._have = None
+        logger.info(f"corrections: {int(self.present().sum()):,} of {len(self.rows.weight):,} words of the dictionary have one")
+
     @torch.no_grad()
     def begin_step(self, random: torch.Generator) -> None:
         """Draw m for a training step."""
-        device = self.rows.weight.device
-        have = self.present() if self.may_begin is None else self.present() | self.may_begin.to(device)
-        self._absent = ~have | (torch.rand(len(have), generator=random) < self.dropout).to(device)
+        if self._have is None or len(self._have) != len(self.rows.weight):
+            present = self.present()
+            self._have = present if self.may_begin is None else present | self.may_begin.to(present.device)
+        kept = torch.rand(len(self._have), generator=random).to(self._have.device) >= self.dropout
+        self._kept = (self._have & kept).unsqueeze(1).to(self.rows.weight.dtype)
 
     def forward(self) -> Tuple[Tensor, Tensor]:
         """Return M R (V, d) and R^b (V), of some words alone where tables are told so (``growth.rows_of``)."""
         rows, bias = self.rows(), self.bias()
-        if self.training and self._absent is not None:
-            absent = self._absent.unsqueeze(1)
-            rows, bias = rows.masked_fill(absent, 0), bias.masked_fill(absent, 0)
-        return rows if self.map is None else self.map(rows), bias.squeeze(1)
+        return rows if self.map is None else self.map(rows), bias
 
-    def correct(self, embeddings: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
-        """Return what is read (V, d), what the head gets (V, d), and what is added to its bias (V).
+    def correct(self, inputs: Tensor, outputs: Tensor, bias: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+        """Return E_in (V, d), E_out (V, d) and the bias (V), corrected.
 
         Args:
-            embeddings: composed, (V, d)
+            inputs: composed embeddings, (V, d)
+            outputs: what the head makes of them, (V, d)
+            bias: predicted, (V)
         """
-        rows, bias = self()
-        corrected = embeddings + rows
-        read = embeddings if self.where == "output" else corrected
-        # not zeros alone: workers expect a gradient of every parameter
-        return (read, embeddings, bias * 0) if self.where == "input" else (read, corrected, bias)
+        rows, more = self()
+        one = rows.new_ones(1, 1)
+        m = self._kept if self.training and self._kept is not None else one
+        if self.where == "input":  # workers expect a gradient of every parameter
+            return torch.addcmul(inputs, rows, m), outputs, bias + more.squeeze(1) * 0
+        bias, corrected = bias + (more * m).squeeze(1), torch.addcmul(outputs, rows, m)
+        if self.where == "output":
+            return inputs, corrected, bias
+        return corrected if outputs is inputs else torch.addcmul(inputs, rows, m), corrected, bias
+
+
+def _look_again(corrections: Corrections, _) -> None:
+    corrections.look_again()

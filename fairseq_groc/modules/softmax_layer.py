@@ -193,11 +193,8 @@ class WordMatrices(nn.Module):
 
     def _predict(self, embeddings: Tensor, vocabulary: Optional[Vocabulary]) -> Matrices:
         """Return E_in, E_out and b of embeddings, corrected."""
-        if self.corrections is None:
-            return (embeddings, *self.head(embeddings, vocabulary))
-        inputs, corrected, more = self.corrections.correct(embeddings)
-        outputs, bias = self.head(corrected, vocabulary)
-        return inputs, outputs, bias + more
+        outputs, bias = self.head(embeddings, vocabulary)
+        return (embeddings, outputs, bias) if self.corrections is None else self.corrections.correct(embeddings, outputs, bias)
 
     def _read_or_write(self) -> Matrices:
         """Read the matrices from ``file`` if they are this model's and vocabulary's, else compute and write them."""

@@ -32,6 +32,7 @@ GIVEN = {
     "lexicon_parts": "relations",
     "output_dropout_kind": "standard",
     "output_residual": "input+previous",
+    "output_query": "linear",
     "output_joint_dim": 5,
     "output_cutoffs": [3, 5],
     "output_factor": 2,

@@ -25,10 +25,12 @@ def corrected(model_of):
 
 
 @pytest.mark.parametrize("width", [6, 3])
-def test_corrections_move_by_word_into_another_dictionary(corrected, model_of, width):
+def test_corrections_move_by_word_into_another_dictionary(corrected, model_of, width, caplog):
     first = corrected(WORDS, correction_dim=width)
     second = model_of(["wolf", *reversed(WORDS)], corrections="both", correction_dim=width)
-    second.load_state_dict(first.state_dict(), strict=True)
+    with caplog.at_level("INFO"):
+        second.load_state_dict(first.state_dict(), strict=True)
+    assert "corrections: 5 of 11 words of the dictionary have one" in caplog.text
     plain = model_of(["wolf", *reversed(WORDS)])
     others = {k: v for k, v in second.state_dict().items() if "corrections" not in k and k != "decoder._extra_state"}
     plain.load_state_dict(others, strict=True)

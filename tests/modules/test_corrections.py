@@ -21,15 +21,23 @@ def corrections_of(width=4, dropout=0.3, where="both", words=WORDS):
     return corrections
 
 
+def added(corrections):
+    """Return what is added to embeddings and to the bias."""
+    zeros = torch.zeros(len(corrections.rows.weight), 4).double()
+    _, rows, bias = corrections.correct(zeros, zeros, zeros[:, 0])
+    return rows, bias
+
+
 @pytest.mark.parametrize("width", [4, 2])
 @pytest.mark.parametrize("where", ["input", "output", "both"])
 def test_words_are_what_they_are_composed_of_and_their_correction(width, where):
     corrections, embeddings = corrections_of(width, where=where).eval(), torch.randn(6, 4).double()
     rows = corrections.rows.weight if width == 4 else corrections.rows.weight @ corrections.map.weight.t()
-    read, predicted, bias = corrections.correct(embeddings)
-    torch.testing.assert_close(read, embeddings + rows if where != "output" else embeddings, rtol=0, atol=0)
-    torch.testing.assert_close(predicted, embeddings + rows if where != "input" else embeddings, rtol=0, atol=0)
-    assert torch.equal(bias, corrections.bias.weight.squeeze(1) * (where != "input"))
+    for outputs in (embeddings, torch.randn(6, 4).double()):
+        read, predicted, bias = corrections.correct(embeddings, outputs, embeddings[:, 0])
+        torch.testing.assert_close(read, embeddings + rows if where != "output" else embeddings, rtol=0, atol=0)
+        torch.testing.assert_close(predicted, outputs + rows if where != "input" else outputs, rtol=0, atol=0)
+        assert torch.equal(bias, embeddings[:, 0] + corrections.bias.weight.squeeze(1) * (where != "input"))
 
 
 def test_a_word_without_one_is_exactly_what_it_is_composed_of():
@@ -37,8 +45,8 @@ def test_a_word_without_one_is_exactly_what_it_is_composed_of():
     with torch.no_grad():
         corrections.rows.weight[1] = 1
     assert corrections.present().tolist() == [False, True, False, False, False, False]
-    read, predicted, bias = corrections.eval().correct(embeddings)
-    assert torch.equal(read[2:], embeddings[2:]) and torch.equal(predicted[2:], embeddings[2:]) and not bias[2:].any()
+    read, predicted, bias = corrections.eval().correct(embeddings, embeddings, embeddings[:, 0])
+    assert torch.equal(read[2:], embeddings[2:]) and torch.equal(predicted, read) and torch.equal(bias[2:], embeddings[2:, 0])
     assert not torch.equal(read[1], embeddings[1])
 
 
@@ -48,12 +56,12 @@ def test_whole_words_go_without_with_the_chance_and_the_same_in_every_run_of_a_s
     absent = []
     for number in (7, 8, 7):
         corrections.begin_step(generator(1, number))
-        rows, bias = corrections()
+        rows, bias = added(corrections)
         absent.append(rows.eq(0).all(1))
         assert torch.equal(rows.eq(0).any(1), absent[-1]) and torch.equal(bias.eq(0), absent[-1])
     assert torch.equal(absent[0], absent[2]) and not torch.equal(absent[0], absent[1])
     assert absent[0].double().mean().item() == pytest.approx(0.3, abs=4 * (0.3 * 0.7 / 2000) ** 0.5)
-    assert not corrections.eval()()[1].eq(0).any()
+    assert not added(corrections.eval())[1].eq(0).any()
 
 
 def test_words_that_training_lacks_are_never_corrected():
@@ -63,12 +71,12 @@ def test_words_that_training_lacks_are_never_corrected():
     for number in range(3):
         optimizer.zero_grad()
         corrections.begin_step(generator(1, number))
-        sum(part.square().sum() + part.sum() for part in corrections()).backward()
+        sum(part.square().sum() + part.sum() for part in added(corrections)).backward()
         optimizer.step()
     assert torch.equal(corrections.present(), corrections.may_begin)
     corrections.may_begin = ~corrections.may_begin  # another text: those that have one keep it
     corrections.begin_step(generator(1, 9))
-    assert not corrections()[1].eq(0)[::2].any()
+    assert not added(corrections)[1].eq(0)[::2].any()
 
 
 @pytest.fixture
@@ -96,7 +104,7 @@ def test_some_words_are_composed_as_among_all(embedding, vocabulary):
 def test_all_words_in_the_batch_are_a_full_update(embedding, vocabulary):
     weights, everything = torch.randn(vocabulary.num_words, 4).double(), torch.arange(vocabulary.num_words)
     whole = embedding(vocabulary)
-    rows = SampledWords(0.1, 5, seed=1).embed(embedding, vocabulary, Step(3, everything))
+    rows = SampledWords(0.1, 5, seed=1, share=1.0).embed(embedding, vocabulary, Step(3, everything))
     torch.testing.assert_close(rows, whole, rtol=0, atol=1e-13)
     for ours, theirs in zip(gradients(rows, weights, embedding), gradients(whole, weights, embedding)):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)

@@ -230,6 +230,15 @@ def test_dual_nonlinear_with_identities_is_a_bilinear_form():
     torch.testing.assert_close(*values, rtol=1e-5, atol=1e-5)
 
 
+def test_a_query_map_is_the_bilinear_mapping_of_composed_words():
+    embeddings, h = torch.randn(10, DIM), torch.randn(3, DIM)
+    mapped, bilinear = CompositionalOutput(DIM, OutputNetwork(DIM, 0, "relu", 0.0), "identity", True), BilinearOutput(WORDS, DIM)
+    bilinear.mapping.weight.data.copy_(mapped.query_map.weight.t())
+    (outputs, bias), (others, _) = mapped(embeddings), bilinear(embeddings)
+    values = mapped.log_scores(h, outputs, bias), bilinear.log_scores(h, others, bias)
+    torch.testing.assert_close(*values, rtol=1e-5, atol=1e-5)
+
+
 def test_a_mixture_of_one_is_its_plain_softmax():
     embeddings, h = torch.randn(10, DIM), torch.randn(3, DIM)
     mixture, tied = MixtureOfSoftmaxes(WORDS, DIM, 1), TiedOutput(WORDS)

@@ -130,24 +130,32 @@ class DeepResidualOutput(BiasedOutput):
 class CompositionalOutput(OutputHead):
     """E_out = network(E_in), b = sigma(E_out w + a) (GroC, eq. 4 and 5): no word has a parameter of its own.
 
-    Parameters: k (d^2 + d) + d + 1, whatever V.
+    With a query map W (d, d) scores are E_out W h + b: the bilinear mapping of E_out, at a cost that does not grow with V.
+
+    Parameters: k (d^2 + d) + d + 1, whatever V, and d^2 of a query map.
 
     Args:
         dim: d
         network: from E_in to E_out
         bias_activation: sigma, which the paper leaves open
+        query_map: whether there is W
     """
 
-    def __init__(self, dim: int, network: OutputNetwork, bias_activation: str):
+    def __init__(self, dim: int, network: OutputNetwork, bias_activation: str, query_map: bool = False):
         super().__init__()
         self.network = network
         self.bias = nn.Linear(dim, 1)
         self.bias_activation = ACTIVATIONS[bias_activation]()
+        self.query_map = nn.Linear(dim, dim, bias=False) if query_map else nn.Identity()
 
     @classmethod
     def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> "CompositionalOutput":
-        return cls(dim, OutputNetwork.from_settings(dim, settings), settings["bias_activation"])
+        network, mapped = OutputNetwork.from_settings(dim, settings), settings["output_query"] == "linear"
+        return cls(dim, network, settings["bias_activation"], mapped)
 
     def forward(self, embeddings: Tensor, vocabulary=None) -> Tuple[Tensor, Tensor]:
         output = self.network(embeddings)  # (V, d)
         return output, self.bias_activation(self.bias(output)).squeeze(1)  # (V)
+
+    def query(self, h: Tensor) -> Tensor:
+        return self.query_map(h)
