@@ -1,52 +1,78 @@
-"""The table and the picture of the quickstart."""
+"""The table and the picture of the quickstart; from its results.json, the README's table:
 
+    python examples/quickstart/report.py results.json
+"""
+
+import json
+import math
+import sys
 from pathlib import Path
-from typing import List
+from typing import Any, Dict, List
 
-from fairseq_groc.cli.results import pyplot
+from fairseq_groc.cli.results import color_of, label_log_axis, pyplot, save_figure
 
-NAMES = {"tied": "tied + uniform", "compositional_output": "GroC"}
 DOMAINS = ("in-domain", "new domain")
+PARTS = {"all": "all words", "known": "known words", "new": "new words"}
 
 
-def table(rows: List[dict]) -> str:
+def table(rows: List[Dict[str, Any]]) -> str:
     """Return the results as text."""
-    names = f"{'tokens':>9}{'overall':>10}{'known':>10}{'new words':>13}{'share new':>11}"
-    lines = [f"{'':<16}{'parameters':>12}   {'test text':<12}{names}"]
+    head = f"{'':<20}{'parameters':>12}{'seconds':>9}   {'test text':<12}{'tokens':>9}{'new':>8}"
+    lines = [head + f"{'all':>10}{'known':>10}{'new words':>12}"]
     for domain in DOMAINS:
         for row in rows:
             r = row[domain]
-            lines.append(
-                f"{NAMES[row['head']]:<16}{row['parameters']:>12,}   {domain:<12}{r['tokens']:>9,}{r['overall']:>10,.1f}"
-                f"{r['known']:>10,.1f}{r['new']:>13,.0f}{r['share_new']:>11.1%}"
-            )
-    best = min(rows, key=lambda row: row["new domain"]["overall"])
-    lines.append(f"perplexity, lower is better; overall on the new domain: {NAMES[best['head']]} is ahead")
+            own = f"{row['label']:<20}{row['parameters']:>12,}{row['seconds']:>9,.0f}   "
+            text = f"{domain:<12}{r['tokens']:>9,}{r['share_new']:>8.1%}"
+            new = "none" if r["new"] is None else f"{r['new']:,.0f}"
+            lines.append(own + text + f"{r['all']:>10,.1f}{r['known']:>10,.1f}{new:>12}")
+    lines.append("perplexity, lower is better; new: words that the training text lacks; seconds: of training")
     return "\n".join(lines)
 
 
-def draw(results: dict, path: Path) -> None:
-    """Save the results as bars, and the training curves beside them."""
-    plot = pyplot()
-    figure, axes = plot.subplots(1, 2, figsize=(10, 3.8), width_ratios=[3, 2])
-    kinds = [(domain, kind) for domain in DOMAINS for kind in ("overall", "known", "new")]
-    for i, row in enumerate(results["rows"]):
-        values = [row[domain][kind] for domain, kind in kinds]
-        places = [k + 0.4 * i for k in range(len(kinds))]
-        bars = axes[0].bar(places, values, width=0.38, label=NAMES[row["head"]])
-        axes[0].bar_label(bars, [f"{v:,.0f}" if v < 1e4 else f"{v / 1e3:,.0f}k" for v in values], fontsize=7)
-    axes[0].set_yscale("log")
-    axes[0].set_ylim(top=axes[0].get_ylim()[1] * 3)
-    names = {"overall": "all words", "known": "known words", "new": "new words"}
-    axes[0].set_xticks([k + 0.2 for k in range(len(kinds))], [f"{names[kind]}\n{domain}" for domain, kind in kinds], fontsize=7)
-    axes[0].set_ylabel("test perplexity (log scale)")
-    axes[0].legend(loc="upper left", fontsize=8)
-    for name, curve in results["curves"].items():
-        head, rate = name.split("-lr")
-        axes[1].plot(*zip(*curve), marker="o", label=f"{NAMES[head].split(' ')[0]}, lr {rate}")
-    axes[1].set_yscale("log")
-    axes[1].set_xlabel("updates")
-    axes[1].set_ylabel("training perplexity")
-    axes[1].legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
+def markdown(rows: List[Dict[str, Any]]) -> str:
+    """Return the results as a table of the README."""
+    kinds = [(domain, part) for domain in DOMAINS for part in PARTS if rows[0][domain][part] is not None]
+    head = ["", *(f"{PARTS[part]}, {domain}" for domain, part in kinds), "parameters", "seconds"]
+    best = {kind: min(row[kind[0]][kind[1]] for row in rows) for kind in kinds}
+    lines = [head, ["---", *["---:"] * (len(head) - 1)]]
+    for row in rows:
+        shown = [f"{row[domain][part]:,.0f}" for domain, part in kinds]
+        cells = [f"**{text}**" if row[k[0]][k[1]] == best[k] else text for text, k in zip(shown, kinds)]
+        lines.append([row["label"], *cells, f"{row['parameters'] / 1e6:.2f}M", f"{row['seconds']:,.0f}"])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def draw(rows: List[Dict[str, Any]], path: Path) -> None:
+    """Save the perplexities as dots, a line for each kind of words in each domain, the models' dots joined."""
+    kinds = [(domain, part) for domain in DOMAINS for part in PARTS if rows[0][domain][part] is not None]
+    places = {kind: -number - 0.6 * (kind[0] == DOMAINS[1]) for number, kind in enumerate(kinds)}
+    figure, axes = pyplot().subplots(figsize=(8, 4.2))
+    for kind, place in places.items():
+        found = {row["label"]: row[kind[0]][kind[1]] for row in rows}
+        values = [value for value in found.values() if math.isfinite(value)]
+        axes.plot([min(values), max(values)], [place, place], color="#cccccc", linewidth=3, zorder=1)
+        for label, value in found.items():
+            axes.scatter(value, place, s=70, color=color_of(label), zorder=2)
+            left = value == min(values)
+            shown = f"{value:,.0f}" if value < 1e4 else f"{value / 1e3:,.0f}K"
+            where = {"xytext": (-9 if left else 9, 0), "ha": "right" if left else "left", "va": "center"}
+            axes.annotate(shown, (value, place), textcoords="offset points", color=color_of(label), **where)
+    first = places[kinds[0]]
+    for row in rows:  # the models' names, above their dots in the first line
+        value = row[DOMAINS[0]]["all"]
+        left = value == min(other[DOMAINS[0]]["all"] for other in rows)
+        text = {"ha": "right" if left else "left", "va": "bottom", "fontweight": "bold", "color": color_of(row["label"])}
+        axes.annotate(row["label"], (value, first), xytext=(0, 9), textcoords="offset points", **text)
+    axes.set_yticks(list(places.values()), [f"{PARTS[part]}, {domain}" for domain, part in kinds])
+    axes.set(xscale="log", xlabel="perplexity, lower is better (log scale)", ylim=(min(places.values()) - 0.6, first + 1.0))
+    axes.margins(x=0.15)
+    label_log_axis(axes.xaxis)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    save_figure(figure, path)
+
+
+if __name__ == "__main__":
+    print(markdown(json.loads(Path(sys.argv[1]).read_text())["rows"]))

@@ -32,20 +32,23 @@ def a_few_lines(folder):
 
 def test_from_corpus_to_picture(quickstart, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(quickstart, "write_corpus", a_few_lines)
-    monkeypatch.setattr(quickstart, "GRID", {"tied": (0.004,), "compositional_output": (0.008,)})
-    monkeypatch.setattr(quickstart, "UPDATES", {"tied": 4, "compositional_output": 4})
-    monkeypatch.setattr(quickstart, "UNIFORM", (0.1,))
-    monkeypatch.setattr(quickstart, "TRAINING", [*quickstart.TRAINING, "--log-interval", "1"])
-    monkeypatch.setattr(sys, "argv", ["run.py", "--workdir", str(tmp_path)])
+    monkeypatch.setattr(quickstart, "MODELS", {name: m._replace(rates=m.rates[:1]) for name, m in quickstart.MODELS.items()})
+    monkeypatch.setattr(sys, "argv", ["run.py", "--workdir", str(tmp_path), "--updates-factor", "0.004"])
     quickstart.main()
     results = json.loads((tmp_path / "results.json").read_text())
-    assert [row["head"] for row in results["rows"]] == ["tied", "compositional_output"]
+    assert [row["model"] for row in results["rows"]] == ["tied", "groc"]
     for row in results["rows"]:
         assert row["new domain"]["tokens"] == results["tokens"]["new"] and row["in-domain"]["tokens"] == results["tokens"]["test"]
         assert row["new domain"]["share_new"] > row["in-domain"]["share_new"] == 0
-        assert all(1 < row["new domain"][part] < 1000 for part in ("overall", "known", "new"))
+        assert row["in-domain"]["new"] is None  # there are none
+        assert all(1 < row[domain]["known"] < 1000 for domain in ("in-domain", "new domain"))
+        assert row["parameters"] > 100_000 and row["seconds"] > 0
     assert (tmp_path / "results.png").stat().st_size > 10_000
-    assert "overall on the new domain" in capsys.readouterr().out
+    assert 1 < results["rows"][1]["new domain"]["new"] < 1000
+    made = {path: path.stat().st_mtime_ns for kind in ("json", "pt", "bin") for path in tmp_path.glob(f"*/*.{kind}")}
+    quickstart.main()
+    assert "done before" in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in made} == made  # nothing is made again
 
 
 def test_the_corpus_is_real_text_and_no_line_is_in_two_splits(quickstart, tmp_path):
