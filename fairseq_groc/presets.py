@@ -102,7 +102,7 @@ _CORRECTED = {
     "corrections": "both",
     "highway_layers": 0,
     "output_query": "linear",
-    "composed_lr_scale": 0.1,
+    "composed_lr_scale": 0.3,
 }
 # AWD-LSTM's sizes; its weight-dropped encoder is pending, ours stands in for it
 _DRILL = {

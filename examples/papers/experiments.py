@@ -70,7 +70,7 @@ _BASELINES = ["lookup", "convolutional", "tied", "bilinear", "deep_residual", "a
 _GROC = Row("GroC", "groc_lstm_lm_{data}")
 _OURS = _GROC._replace(published=False)
 # words that training has read are corrected; composed without a highway layer, and more slowly than the rest learns
-_CHEAP = "--corrections both --highway-layers 0 --char-filters [16,32,48,64,64,32] --composed-lr-scale 0.1"
+_CHEAP = "--corrections both --highway-layers 0 --char-filters [16,32,48,64,64,32] --composed-lr-scale 0.3"
 _CORRECTED = _OURS._replace(label="GroC + corrections", options=f"{_CHEAP} --output-query linear")
 _NO_MAP = _OURS._replace(label="GroC + corrections, no map", options=_CHEAP)
 _ABLATIONS = ["", "no relations", "no definitions", "surface"]

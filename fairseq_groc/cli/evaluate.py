@@ -17,6 +17,7 @@ from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.characters import MARKS, Size, check_raw, check_symbol, pieces_of, raw_lines, size_of
 from fairseq_groc.evaluation.report import add, perplexities, tally, text_table
 from fairseq_groc.evaluation.scoring import Place, score
+from fairseq_groc.modules.softmax_layer import WordMatrices
 
 logger = logging.getLogger(__name__)
 LARGEST_ERROR = 1e-5  # of a sum of probabilities in float32
@@ -38,6 +39,7 @@ def add_arguments(parser) -> None:
         metavar="N",
         help="of N blocks, compute one's full distributions and report the largest |1 - sum|",
     )
+    parser.add_argument("--no-corrections", action="store_true", help="score with what words are composed of alone")
     text = parser.add_mutually_exclusive_group()
     text.add_argument(
         "--remove-bpe",
@@ -83,6 +85,8 @@ def share(args, worker: int) -> Dict[str, Any]:
     torch.set_num_threads(max(1, torch.get_num_threads() // args.workers))
     hub, dataset = open_split(args)
     task, decoder = hub.task, hub.models[0].decoder
+    if args.no_corrections:
+        leave_out_corrections(decoder.words)
     block, known = task.block_length(), known_words(Path(args.data), task.dictionary)
     pieces = None if args.raw or args.remove_bpe else pieces_of(task.dictionary.symbols)
     size = None if pieces or worker else text_size(args, dataset)
@@ -101,6 +105,17 @@ def share(args, worker: int) -> Dict[str, Any]:
         "cache_text": remembered(decoder.adapter),
         "block": block,
     }
+
+
+def leave_out_corrections(words: WordMatrices) -> None:
+    """Make words what they are composed of alone.
+
+    Raises:
+        OptionError: they have no corrections.
+    """
+    if words.corrections is None:
+        raise OptionError("--no-corrections: this model's words have none. Leave it out.")
+    words.corrections = None
 
 
 def open_split(args, **options):
@@ -196,6 +211,7 @@ def make_report(args, shares) -> Dict[str, Any]:
             "cache_text": first["cache_text"],
             "remove_bpe": args.remove_bpe,
             "raw": str(args.raw) if args.raw else None,
+            "corrections": not args.no_corrections,
         },
         "checkpoint": {"path": args.path, "sha256": digest(Path(args.path))},
         "data": {"path": args.data, "sha256": digest(Path(args.data, f"{args.split}.bin"), Path(args.data, "dict.txt"))},
