@@ -19,6 +19,7 @@ from typing import Any, Dict, List, Optional
 
 from experiments import EXPERIMENTS, SCALES, Row, Scale, options_of, preset_of
 from fairseq.data.data_utils import load_indexed_dataset
+from timed_train import code_fingerprint, with_code
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, held, in_process, run
 from fairseq_groc.cli.results import color_of, label_log_axis, machine, pyplot, write_json
@@ -33,6 +34,7 @@ IN_BF16 = "--encode-in-bf16"
 UNIFORM = (0.0, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)  # weights of the uniform distribution that are tried on validation text
 MADE, COST, LOG = "made.json", "cost.json", "train.log"  # of a run: how and on what; what training and validation took
 SETTABLE = {key for scale in SCALES.values() for setting in scale.grid for key in setting}
+TRAIN = (sys.executable, Path(__file__).with_name("timed_train.py"))  # fairseq-train that saves more often
 DOWNLOADED = "downloaded"  # in place of the folder of the text
 DATASETS = {"ptb": "ptb", "wikitext2": "wikitext-2"}
 
@@ -54,6 +56,7 @@ def main() -> None:
     parser.add_argument("--lexicon-path", help="for rows that read a lexicon and name none (default: this machine's WordNet)")
     parser.add_argument("--in-bf16", action="store_true", help="the word encoder's products in bfloat16, on CPUs that have it")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="each a run with the settings that the first one chose")
+    parser.add_argument("--code-changed", action="store_true", help="go on with runs that other code began; made.json tells")
     args = parser.parse_args()
     experiment, scale = EXPERIMENTS[args.experiment], SCALES[args.scale]
     labels = [row.label for row in experiment.rows]
@@ -238,13 +241,13 @@ def trained(
     made = {"machine": machine(), "updates": updates, "in_bf16": IN_BF16 in model, "options": shlex.join(options)}
     made |= {"lexicon_path": lexicon} if lexicon else {}
     with held(save):
-        made = train_in(save, data, options, made)
+        made = train_in(save, data, options, made, args.code_changed)
     checkpoint = str((save / "checkpoint_best.pt").relative_to(args.workdir))
     cost = json.loads((save / COST).read_text()) if (save / COST).exists() else None
     return {"setting": setting, "seed": seed, **figures(save / LOG), "made": made, "cost": cost, "checkpoint": checkpoint}
 
 
-def train_in(save: Path, data: Path, options: List[str], made: Dict[str, Any]) -> Dict[str, Any]:
+def train_in(save: Path, data: Path, options: List[str], made: Dict[str, Any], code_changed: bool) -> Dict[str, Any]:
     """Train in the folder unless that is done; return how it was made."""
     log = save / LOG
     if log.exists():
@@ -253,12 +256,14 @@ def train_in(save: Path, data: Path, options: List[str], made: Dict[str, Any]) -
             sys.exit(f"{save} was trained with other options ({kept['options']}): remove it, or give another --workdir")
         made = kept
     if not (log.exists() and "done training" in log.read_text()):
+        resumed = (save / "checkpoint_last.pt").exists()
+        made = with_code(made, save, code_changed) if resumed else {**made, "code": code_fingerprint()}
         save.mkdir(parents=True, exist_ok=True)
         write_json(save / MADE, made)
         where = ["--save-dir", save, "--no-epoch-checkpoints", "--log-format", "simple", "--num-workers", 0]
         where += ["--distributed-world-size", 1]  # the batch is that of one worker
-        begin, resumed = time.time(), (save / "checkpoint_last.pt").exists()
-        peak = run("fairseq-train", data, *PLUGIN, *options, *where, log=log)  # an interrupted run appends
+        begin = time.time()
+        peak = run(*TRAIN, data, *PLUGIN, *options, *where, log=log)  # an interrupted run appends
         seconds = time.time() - begin
         print(f"{save.name}: {seconds:,.0f} s, {peak:.1f} GiB", flush=True)
         if not resumed:  # or its seconds would be those of its last part

@@ -19,8 +19,8 @@ class CacheInterpolatedCrossEntropyCriterion(ChunkedCrossEntropyCriterion):
     """
 
     def forward(self, model, sample, reduce=True):
-        losses, own = self.losses(model, sample)
-        loss, size, log = self.reduced(losses, sample, reduce)
+        losses, own, penalty = self.losses(model, sample)
+        loss, size, log = self.reduced(losses, penalty, sample, reduce)
         log.update(model_loss=own.detach().sum(), impossible=losses.ge(-LOG_ZERO / 2).sum())
         return loss, size, log
 

@@ -27,7 +27,7 @@ STORIES = {
 RECIPES = {
     "docs/cross_domain.md": (),
     "examples/adaptation/README.md": (),
-    "examples/papers/README.md": (),
+    "examples/papers/README.md": ("background.py",),  # test_papers_queue.py
     "docs/results.md": (),
     "docs/performance.md": ("torchrun", "srun"),  # test_resume_and_workers.py
 }

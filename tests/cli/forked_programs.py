@@ -131,6 +131,7 @@ def _become(command, directory, variables, limits, streams) -> None:
         sys.exit(importlib.import_module(PROGRAMS[name]).cli_main())
     logging.root.handlers.clear()  # those of fairseq's programs, which are not what is run
     logging.root.setLevel(logging.WARNING)
+    sys.modules.pop(PROGRAMS["fairseq-train"], None)  # what imports it finds its log set up
     if arguments[0] == "-m":
         sys.path[:0], sys.argv = [directory, *path], arguments[1:]
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)

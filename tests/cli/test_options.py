@@ -127,9 +127,11 @@ def test_every_option_arrives_from_yaml():
     assert cfg.criterion.vocabulary_chunk == 77
 
 
-def test_the_criterions_option_arrives_from_the_command_line():
-    cfg = parse("--arch", "groc_lstm_lm", "--criterion", "chunked_cross_entropy", "--vocabulary-chunk", "77")
+def test_the_criterions_options_arrive_from_the_command_line():
+    weights = ["--activation-regularization", "2", "--temporal-activation-regularization", "1"]
+    cfg = parse("--arch", "groc_lstm_lm", "--criterion", "chunked_cross_entropy", "--vocabulary-chunk", "77", *weights)
     assert cfg.criterion.vocabulary_chunk == 77
+    assert (cfg.criterion.activation_regularization, cfg.criterion.temporal_activation_regularization) == (2, 1)
 
 
 @pytest.mark.parametrize(

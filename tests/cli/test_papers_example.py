@@ -59,15 +59,15 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
         assert found["cost"]["seconds"] > 0 and 0.1 < found["cost"]["peak_gib"] < 20 and found["cost"]["disk_mib"] > 1
     assert row["runs"][0]["valid"] != row["runs"][1]["valid"]
     again = commands.ok(*command, "tied")
-    assert "fairseq-train" not in again and "evaluate" not in again
+    assert "timed_train" not in again and "evaluate" not in again
     other_length = [6 if part == "4" else part for part in command]
     assert "tied was trained for 4 updates: give these, or another --workdir" in commands.fails(*other_length, "lookup")
     elsewhere = [tmp_path if part == texts else part for part in command]
     assert f"has the text of {texts}: leave out --from {tmp_path}" in commands.fails(*elsewhere, "tied")
     typed = commands.ok(*table, "--setting", "lr=0.003,output_dropout=0,init_range=0.2", "--rows", "tied")
-    assert "fairseq-train" not in typed  # the same as the grid's second
+    assert "timed_train" not in typed  # the same as the grid's second
     fewer = commands.ok(*table, "--settings", "1", "--rows", "tied")
-    assert "fairseq-train" not in fewer and json.loads((tmp_path / "work" / "table-2-ptb-quarter.json").read_text()) == saved
+    assert "timed_train" not in fewer and json.loads((tmp_path / "work" / "table-2-ptb-quarter.json").read_text()) == saved
     analyses_of(commands, [*table, "--settings", "1"], tmp_path / "work")
     made = tmp_path / "work" / Path(row["runs"][1]["checkpoint"]).parent / "made.json"
     made.write_text(made.read_text().replace("--clip-norm 0.25", "--clip-norm 0.5"))
@@ -180,6 +180,7 @@ def test_options_of_every_row_and_scale_are_taken(monkeypatch):
         for row, dataset in itertools.product(experiment.rows, experiment.datasets):
             model = names["model_options"](Namespace(in_bf16=True), names["preset_of"](row, dataset), scale)
             words = ["data", *PLUGIN, *model, *row.options.split(), *scale.training.format(updates=4).split()]
+            words += ["--criterion", "chunked_cross_entropy"]
             assert options.parse_args_and_arch(options.get_training_parser(), input_args=words).arch == "groc_lstm_lm"
 
 
@@ -266,7 +267,7 @@ def trainings(workdir):
             words = path.read_text(errors="replace")
         except OSError:  # it has ended
             continue
-        if "fairseq-train" in words and str(workdir) in words:
+        if "timed_train" in words and str(workdir) in words:
             found.append(int(path.parent.name))
     return found
 

@@ -9,7 +9,10 @@ from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.sequence_scorer import SequenceScorer
 
 from fairseq_groc.criterions.cache_interpolated_cross_entropy import CacheInterpolatedCrossEntropyCriterion
+from fairseq_groc.criterions.chunked_cross_entropy import ChunkedCrossEntropyCriterion
 from fairseq_groc.data.stream_dataset import StreamDataset
+from fairseq_groc.errors import OptionError
+from fairseq_groc.modules.activation_penalty import activation_penalty
 from fairseq_groc.modules.adapters import Adapter, AdapterSettings
 from fairseq_groc.modules.heads import HEADS
 
@@ -130,3 +133,25 @@ def test_a_block_out_of_turn_says_so(adapted_model, batches, caplog):
     with torch.no_grad():
         model(**batches(model, 2, 7)[1]["net_input"])
     assert "nothing is remembered" in caplog.text
+
+
+@pytest.mark.parametrize("criterion", [ChunkedCrossEntropyCriterion, CacheInterpolatedCrossEntropyCriterion])
+def test_a_penalty_of_encodings_is_trained_and_not_logged(model_of, batches, criterion):
+    model = model_of(WORDS, "tied")
+    task = Namespace(target_dictionary=model.decoder.dictionary)
+    sample = batches(model, 2, 7)[0]
+    plain, with_penalty = criterion(task, False, 5), criterion(task, False, 5, 2.0, 1.0)
+    assert torch.equal(with_penalty.eval()(model.eval(), sample)[0], plain(model, sample)[0])
+    model.train()
+    (loss, size, log), (more, _, also) = (one(model, sample) for one in (plain, with_penalty))
+    h = model(**sample["net_input"])[1]["features"]
+    penalty = activation_penalty(h, sample["target"] != 1, 2.0, 1.0)
+    torch.testing.assert_close(more, loss + size * penalty, rtol=1e-6, atol=0)
+    assert penalty > 0 and also["loss"] == log["loss"] == loss
+
+
+def test_a_penalty_needs_a_decoder_that_gives_its_encodings(stock_model, batches):
+    model = stock_model("transformer_lm", "tied", WORDS).train()
+    criterion = ChunkedCrossEntropyCriterion(Namespace(target_dictionary=model.decoder.dictionary), False, 5, 2.0)
+    with pytest.raises(OptionError, match="need --arch groc_lstm_lm, not a Transformer"):
+        criterion(model, batches(model, 2, 7)[0])

@@ -1,0 +1,94 @@
+"""fairseq-train that also saves by the clock, and when it is told to end: `python timed_train.py DATA ...`, arguments as there.
+
+A kill costs at most SAVE_SECONDS of the environment and a validation, SIGTERM an update: what goes on is bit-equal to one run.
+"""
+
+import hashlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any, Dict
+
+import fairseq_cli.train as train
+from fairseq import checkpoint_utils
+
+from fairseq_groc.cli.programs import FOLDER
+
+SECONDS = 480  # a validation, in which nothing is saved, still ends within ten minutes of the last save
+TOLD = 128 + signal.SIGTERM  # exit code of what was told to end
+UNTRAINED = ("cli", "evaluation")  # folders of the package whose code does not change what training does
+
+
+class Clock:
+    """When to save next, and whether to end.
+
+    Args:
+        seconds: from one save to the next
+    """
+
+    def __init__(self, seconds: float):
+        self.seconds, self.due = seconds, time.monotonic() + seconds
+        self.told, self.updating = False, False
+
+    def end(self, *_) -> None:
+        """End after this update, or at once where none is under way: in the beginning, and in validation."""
+        if not self.updating:
+            sys.exit(TOLD)
+        self.told = True
+
+    def validate(self, validate, *args):
+        """Validate as fairseq does; told to end then or right before, what was trained since the last save is lost."""
+        if self.told:
+            sys.exit(TOLD)
+        self.updating = False
+        losses = validate(*args)
+        self.updating = True
+        return losses
+
+    def after_update(self, validate_and_save, cfg, trainer, task, epoch_itr, subsets, end_of_epoch: bool):
+        """Validate and save as fairseq does, and save when that is due."""
+        self.updating = True
+        losses, ends = validate_and_save(cfg, trainer, task, epoch_itr, subsets, end_of_epoch)
+        if end_of_epoch:
+            self.due = time.monotonic()  # a schedule that goes on from this save would miss the loss of the epoch: save once more
+        elif losses[0] is None and not ends and (self.told or time.monotonic() >= self.due):
+            checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
+            self.due = time.monotonic() + self.seconds
+            if self.told:
+                sys.exit(TOLD)
+        return losses, ends
+
+
+def code_fingerprint() -> str:
+    """Return a hash of the package's code that training runs."""
+    digest = hashlib.sha256()
+    for path in sorted(FOLDER.rglob("*.py")):
+        place = path.relative_to(FOLDER)
+        if place.parts[0] not in UNTRAINED:
+            digest.update(f"{place.as_posix()}\0{path.read_text(encoding='utf-8')}\0".encode())
+    return digest.hexdigest()[:16]
+
+
+def with_code(kept: Dict[str, Any], save: Path, changed: bool) -> Dict[str, Any]:
+    """Return how an unfinished run was made, its code being today's; refuse other code unless it is said to have changed."""
+    code = code_fingerprint()
+    if kept.get("code") == code:
+        return kept
+    if not changed:
+        sys.exit(f"{save} was begun by other code ({kept.get('code')}, now {code}): --code-changed goes on, or remove it")
+    return {**kept, "code": code, "code_before": [*kept.get("code_before", []), kept.get("code")]}
+
+
+def main() -> None:
+    clock = Clock(float(os.environ.get("SAVE_SECONDS", SECONDS)))
+    validate, validate_and_save = train.validate, train.validate_and_save
+    train.validate = lambda *args: clock.validate(validate, *args)
+    train.validate_and_save = lambda *args: clock.after_update(validate_and_save, *args)
+    signal.signal(signal.SIGTERM, clock.end)
+    train.cli_main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+"""What training may add to the loss, so that encodings stay small and change slowly. B: streams; T: time; d: embedding size."""
+
+from torch import Tensor
+
+
+def activation_penalty(h: Tensor, real: Tensor, size: float, change: float) -> Tensor:
+    """Return *size* times the mean of h^2 and *change* times that of (h_t+1 - h_t)^2 (Merity et al. 2017, AR and TAR).
+
+    Args:
+        h: encodings (B, T, d), after their dropout
+        real: which are no padding, (B, T)
+        size: alpha
+        change: beta; differences from or to padding do not count, and a block of one token has none
+    """
+    h, both = h.float(), real[:, 1:] & real[:, :-1]
+    squares, changes = h.square().mean(2), (h[:, 1:] - h[:, :-1]).square().mean(2)  # (B, T), (B, T - 1)
+    return size * _mean(squares, real) + change * _mean(changes, both)
+
+
+def _mean(values: Tensor, real: Tensor) -> Tensor:
+    return (values * real).sum() / real.sum().clamp(min=1)
