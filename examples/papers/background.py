@@ -31,6 +31,7 @@ from fairseq_groc.errors import DataError
 
 HERE = Path(__file__).resolve().parent
 TEXTS = {"ptb": "ptb", "wikitext2": "wikitext-2"}  # folders in --texts
+LOWEST = 19  # priority
 GRACE = 20  # seconds to save in; a row that is told to stop in validation stops at once
 STATE, LOG, LOCK = "queue.state", "queue.log", "queue.lock"  # no .json: report.py takes those for results
 _PROGRESS = re.compile(r"epoch (\d+): +\d+ / (\d+) .*ups=([\d.]+),.*num_updates=(\d+)")
@@ -114,7 +115,7 @@ def work(args) -> None:
     """Train and score line by line what is not done, until there is no more or it is told to stop."""
     lines = lines_of(args.queue)
     args.workdir.mkdir(parents=True, exist_ok=True)
-    os.setpriority(os.PRIO_PROCESS, 0, 19)
+    os.setpriority(os.PRIO_PROCESS, 0, LOWEST)
     os.environ.update(OMP_NUM_THREADS=str(args.threads), MKL_NUM_THREADS=str(args.threads))
     for number in (signal.SIGTERM, signal.SIGALRM):
         signal.signal(number, signal.default_int_handler)
@@ -146,6 +147,7 @@ def train(line: Line, args) -> int:
     command += ["--from", args.texts / TEXTS[line.dataset]] if args.texts else []
     command += ["--code-changed"] if args.code_changed else []
     with started(command, start_new_session=True) as process:
+        lower_session(process.pid)
         try:
             return process.wait()
         except KeyboardInterrupt:
@@ -153,6 +155,12 @@ def train(line: Line, args) -> int:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             end_group(process)
             raise
+
+
+def lower_session(pid: int) -> None:
+    """Give a process's session the lowest priority: Linux shares a CPU out between sessions before it looks at processes."""
+    with contextlib.suppress(OSError):  # not Linux, or without these groups
+        Path(f"/proc/{pid}/autogroup").write_text(str(LOWEST))
 
 
 def end_group(leader: subprocess.Popen) -> None:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List
 
-from fairseq_groc.cli.results import color_of, label_log_axis, pyplot, save_figure
+from fairseq_groc.cli.results import color_of, pyplot, save_figure
 
 DOMAINS = ("in-domain", "new domain")
 PARTS = {"all": "all words", "known": "known words", "new": "new words"}
@@ -44,33 +44,28 @@ def markdown(rows: List[Dict[str, Any]]) -> str:
 
 
 def draw(rows: List[Dict[str, Any]], path: Path) -> None:
-    """Save the perplexities as dots, a line for each kind of words in each domain, the models' dots joined."""
-    kinds = [(domain, part) for domain in DOMAINS for part in PARTS if rows[0][domain][part] is not None]
-    places = {kind: -number - 0.6 * (kind[0] == DOMAINS[1]) for number, kind in enumerate(kinds)}
-    figure, axes = pyplot().subplots(figsize=(8, 4.2))
-    for kind, place in places.items():
-        found = {row["label"]: row[kind[0]][kind[1]] for row in rows}
-        values = [value for value in found.values() if math.isfinite(value)]
-        axes.plot([min(values), max(values)], [place, place], color="#cccccc", linewidth=3, zorder=1)
-        for label, value in found.items():
-            axes.scatter(value, place, s=70, color=color_of(label), zorder=2)
-            left = value == min(values)
-            shown = f"{value:,.0f}" if value < 1e4 else f"{value / 1e3:,.0f}K"
-            where = {"xytext": (-9 if left else 9, 0), "ha": "right" if left else "left", "va": "center"}
-            axes.annotate(shown, (value, place), textcoords="offset points", color=color_of(label), **where)
-    first = places[kinds[0]]
-    for row in rows:  # the models' names, above their dots in the first line
-        value = row[DOMAINS[0]]["all"]
-        left = value == min(other[DOMAINS[0]]["all"] for other in rows)
-        text = {"ha": "right" if left else "left", "va": "bottom", "fontweight": "bold", "color": color_of(row["label"])}
-        axes.annotate(row["label"], (value, first), xytext=(0, 9), textcoords="offset points", **text)
-    axes.set_yticks(list(places.values()), [f"{PARTS[part]}, {domain}" for domain, part in kinds])
-    axes.set(xscale="log", xlabel="perplexity, lower is better (log scale)", ylim=(min(places.values()) - 0.6, first + 1.0))
-    axes.margins(x=0.15)
-    label_log_axis(axes.xaxis)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.tick_params(axis="y", length=0)
+    """Save the perplexities as bars from 0, a panel for each kind of words that both domains have."""
+    parts = [part for part in PARTS if all(row[domain][part] is not None for row in rows for domain in DOMAINS)]
+    figure, panels = pyplot().subplots(1, len(parts), figsize=(3.2 * len(parts), 2.9), squeeze=False)
+    height = 0.8 / len(rows)
+    for part, axes in zip(parts, panels[0]):
+        longest = max(row[domain][part] for row in rows for domain in DOMAINS if math.isfinite(row[domain][part]))
+        for number, row in enumerate(rows):
+            places = [place + height * (number - (len(rows) - 1) / 2) for place in range(len(DOMAINS))]
+            values = [row[domain][part] for domain in DOMAINS]
+            axes.barh(places, [min(value, longest) for value in values], 0.9 * height, color=color_of(row["label"]))
+            for place, value in zip(places, values):
+                shown = f"{value:,.0f}" if value < 1e4 or not math.isfinite(value) else f"{value / 1e3:,.0f}K"
+                axes.annotate(shown, (min(value, longest), place), (4, 0), textcoords="offset points", va="center")
+            if axes is panels[0][0]:
+                axes.annotate(row["label"], (0, places[0]), (5, 0), textcoords="offset points", va="center", color="white")
+        axes.set(title=PARTS[part], xticks=[], xlim=(0, 1.25 * longest), yticks=range(len(DOMAINS)))
+        axes.set_yticklabels(DOMAINS if axes is panels[0][0] else [])
+        axes.invert_yaxis()
+        axes.tick_params(length=0)
+        for side in ("top", "right", "bottom"):
+            axes.spines[side].set_visible(False)
+    figure.supxlabel("perplexity of the test text, lower is better", fontsize=10)
     save_figure(figure, path)
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -104,6 +105,9 @@ def test_a_queue_is_killed_stopped_and_goes_on_until_it_is_done(commands, texts,
     assert re.search(r"--rows tied \(line 1 of 1\), running: ", status())
     worker = json.loads((work / "queue.state").read_text())["pid"]
     assert os.getpriority(os.PRIO_PROCESS, worker) == 19
+    (trains,) = (line.split()[0] for line in trainings(work, "pid,args") if "timed_train.py" in line)
+    group = Path("/proc", trains, "autogroup")
+    assert not group.exists() or group.read_text().endswith("nice 19\n")
     os.kill(worker, signal.SIGKILL)
     wait_for(lambda: trainings(work) == [], "it trains still")
     assert "(line 1 of 1), killed: " in status()
@@ -135,9 +139,9 @@ def begin_in_background(*about):
     assert "started: " in process.communicate()[0] and process.returncode == 0
 
 
-def trainings(work):
+def trainings(work, columns="args"):
     """Return the lines of commands that train or score in a folder."""
-    done = subprocess.run(["ps", "-eo", "args"], stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(["ps", "-eo", columns], stdout=subprocess.PIPE, text=True, check=True)
     return [line for line in done.stdout.splitlines() if str(work) in line and "ps -eo" not in line]
 
 
