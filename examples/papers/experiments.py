@@ -92,6 +92,10 @@ def _ablated(kind: str, name: str) -> Row:
     return Row(f"{label}, {name}" if name else label, f"groc_lstm_lm_{{data}}{{{kind}}}{suffix}")
 
 
+def _corrected(label: str, options: str) -> Row:
+    return _CORRECTED._replace(label=label, options=f"{_CORRECTED.options} {options}")
+
+
 def _drill(name: str) -> Row:
     # a row that is about a kind of dropout has it; how much the others have is chosen, as in the paper
     fixed = ("output_dropout",) if "output_dropout_kind" in PRESETS[name].options else ()
@@ -128,6 +132,19 @@ EXPERIMENTS: Dict[str, Experiment] = {
             _OURS._replace(label="senses nouns first", tables="--lexicon-path wordnet_nouns_first"),
             _OURS._replace(label="synonyms by the alphabet", tables="--lexicon-path synonyms"),
             _OURS._replace(label="full updates", options="--sampled-update-fraction 1"),
+        ],
+        ("ptb",),
+    ),
+    "corrections": Experiment(
+        "What of corrections is worth what",
+        [
+            _CORRECTED,
+            *(_corrected(f"left out with a chance of {q:g}", f"--correction-dropout {q:g}") for q in (0.0, 0.1, 0.5)),
+            *(_corrected(f"{width} numbers a word", f"--correction-dim {width}") for width in (16, 32, 64)),
+            _corrected("words that training has three times", "--correction-min-count 3"),
+            _corrected("of the input alone", "--corrections input"),
+            _corrected("of the output alone", "--corrections output"),
+            _corrected("no relations, no definitions", "--lexicon-parts none"),
         ],
         ("ptb",),
     ),
