@@ -144,6 +144,7 @@ EXPERIMENTS: Dict[str, Experiment] = {
             _corrected("words that training has three times", "--correction-min-count 3"),
             _corrected("of the input alone", "--corrections input"),
             _corrected("of the output alone", "--corrections output"),
+            _corrected("half as many words composed in a step", "--sampled-update-fraction 0.05"),
             _corrected("no relations, no definitions", "--lexicon-parts none"),
         ],
         ("ptb",),

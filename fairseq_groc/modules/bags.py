@@ -70,6 +70,15 @@ def pick(bags: Bags, which: Tensor) -> Tuple[Tensor, Bags]:
     return bags.items[(runs.items + shift).long()], runs
 
 
+def distinct(numbers: Tensor, limit: int) -> Tuple[Tensor, Tensor]:
+    """Return the distinct ones of some numbers below a limit, sorted, and the place of each number among them.
+
+    As ``unique``, but in time that grows with the limit and not by sorting.
+    """
+    there = torch.zeros(limit, dtype=torch.bool, device=numbers.device).index_fill_(0, numbers, True)
+    return there.nonzero().squeeze(1), (there.cumsum(0) - 1)[numbers]
+
+
 def has_kernels(rows: Tensor) -> bool:
     """Say whether the compiled kernels take these rows."""
     return KERNELS is not None and rows.device.type == "cpu" and rows.dtype in (torch.float32, torch.float64)

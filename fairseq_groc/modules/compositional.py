@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from fairseq_groc.modules.bags import Bags, average, convolve_and_pool, pick
+from fairseq_groc.modules.bags import Bags, average, convolve_and_pool, distinct, pick
 from fairseq_groc.modules.vocabulary import NUM_SYMBOLS, Vocabulary
 
 logger = logging.getLogger(__name__)
@@ -173,8 +173,7 @@ class CompositionalEmbedding(nn.Module):
                 words' relations and glosses, (f), infinitely often where it is one of the words. None: all are computed
         """
         picked = [pick(bags, words) for bags in self.parts(vocabulary)]
-        used = torch.cat([words, *(items.long() for items, _ in picked)])
-        forms, places = used.unique(return_inverse=True)
+        forms, places = distinct(torch.cat([words, *(items.long() for items, _ in picked)]), vocabulary.num_forms)
         own, *others = places.split([len(words), *(len(items) for items, _ in picked)])
         if encode is None:
             encoded = self.surface(vocabulary, forms)
@@ -182,7 +181,7 @@ class CompositionalEmbedding(nn.Module):
             uses = places[len(words) :].bincount(minlength=len(forms)).float()
             encoded = encode(forms, uses.index_fill(0, own, math.inf))
         means = [average(encoded, items, runs.starts) for items, (_, runs) in zip(others, picked)]
-        return self._join([encoded[own], *means])
+        return self._join([encoded.index_select(0, own), *means])
 
     def _join(self, parts: List[Tensor]) -> Tensor:
         """Return W_c [c ; r ; d] from its parts, (n, d) each."""

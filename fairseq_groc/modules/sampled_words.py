@@ -75,8 +75,8 @@ class SampledWords:
         chosen = forms[drawn]
         now = embedding.surface(vocabulary, chosen)
         with torch.autocast(now.device.type, enabled=False):
-            self._forms[chosen] = now.detach().to(self._forms.dtype)
-            rows = self._forms[forms]
+            self._forms.index_copy_(0, chosen, now.detach().to(self._forms.dtype))
+            rows = self._forms.index_select(0, forms)
         return cast(Tensor, _Place.apply(now, drawn, 1 / chance[drawn], rows, None))
 
     def _refresh(self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, number: int) -> DriftingRows:

@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fairseq_groc.modules.bags import Bags, convolve_and_pool
+from fairseq_groc.modules.bags import Bags, convolve_and_pool, distinct
 
 pytestmark = pytest.mark.usefixtures("encoder_path")
 
@@ -60,6 +60,12 @@ def test_convolutions_and_maxima_of_several_widths(dtype, tolerance, forms):
     gradients = [torch.autograd.grad((x * outer).sum(), leaves, retain_graph=True) for x in (fast, naive)]
     for a, b in zip(*gradients):
         torch.testing.assert_close(a, b, rtol=0, atol=10 * tolerance)
+
+
+def test_distinct_numbers_and_their_places():
+    numbers = torch.randint(0, 30, (20,), generator=torch.Generator().manual_seed(1))
+    for found, expected in zip(distinct(numbers, 30), numbers.unique(return_inverse=True)):
+        assert torch.equal(found, expected)
 
 
 def test_bags_of_runs_are_bags_of_neighbours():
