@@ -6,7 +6,7 @@ BASE_PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command
 export OMP_NUM_THREADS ?= 2
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: test fuzz recipes lint quickstart install clean
+.PHONY: test fuzz recipes lint quickstart tables install clean
 
 # in the order of the files: those of commands, which take minutes, begin, and those of modules fill the end
 test: install lint
@@ -25,6 +25,10 @@ lint: install
 	@echo "== linters"
 	ruff check .
 	mypy fairseq_groc
+
+# the pages' tables, from the JSON in the repository
+tables: install
+	python examples/tables.py
 
 quickstart: install
 	python examples/quickstart/run.py --workdir quickstart-run

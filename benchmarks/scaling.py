@@ -57,6 +57,7 @@ class Model(nn.Module):
     def __init__(self, run: str, size: int, folder: Path, dim: int, hidden: int, depth: int, filters: List[int]):
         super().__init__()
         kind, _, value = run.removesuffix(BF16).partition("-")
+        depth = PRESETS["groc_lstm_lm_ptb_deep_residual"].options["output_depth"] if kind == "deep_residual" else depth
         options = dict(output_depth=depth, output_dropout=0.2, output_head=kind if kind in HEADS else "compositional_output")
         options |= {"char_filters": filters, "correction_dim": dim, **(CORRECTED if kind == "corrected" else {})}
         settings = head_settings(HeadConfig(**options))

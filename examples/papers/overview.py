@@ -1,11 +1,6 @@
-"""The README's table of what each recipe has cost and found, from the JSON that docs/results.md is made of.
+"""The README's table of what each recipe has cost and found, from the JSON that docs/results.md is made of."""
 
-python examples/papers/overview.py examples/papers/results --readme examples/papers/README.md
-"""
-
-import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, List
 
@@ -13,27 +8,15 @@ from analyses import ANALYSES
 from experiments import EXPERIMENTS
 from report import ADAPTATION, TITLES, table
 
-BEGIN, END = "<!-- made by overview.py -->", "<!-- until here -->"
 COLUMNS = ["recipe", "text", "scale", "runs, hours in all", "GiB, MiB on disk a run", "what comes out (in the paper)"]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--readme", type=Path, required=True)
-    args = parser.parse_args()
-    text = args.readme.read_text()
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        sys.exit(f"{args.readme}: expected one {BEGIN} and one {END}")
-    args.readme.write_text(text[: text.index(BEGIN)] + overview(args.folder) + text[text.index(END) + len(END) :])
-
-
 def overview(folder: Path) -> str:
-    """Return the table, with the marks around it."""
+    """Return the table."""
     names = (*EXPERIMENTS, *ANALYSES, ADAPTATION)
     found = [json.loads(path.read_text()) for name in names for path in sorted(folder.glob(f"{name}-*-*.json"))]
     rows = [next(write for kind, write in KINDS.items() if kind in results)(results) for results in found]
-    return "\n".join([BEGIN, "", *table(COLUMNS, rows), "", END])
+    return "\n".join(table(COLUMNS, rows))
 
 
 def experiment(results: Dict[str, Any]) -> List[str]:
@@ -111,7 +94,3 @@ def speed(found: Dict[str, Any]) -> str:
 
 KINDS: Dict[str, Callable] = {"experiment": experiment, "analysis": analysis, "adaptation": adaptation}
 BRIEF = {"figure-3": bins, "drill-figure-3": bins, "coverage": coverage, "figure-7": grid, "table-10": speed}
-
-
-if __name__ == "__main__":
-    main()

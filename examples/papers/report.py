@@ -259,6 +259,18 @@ def smoothed(run: Dict[str, Any]) -> float:
     return float(run["uniform"]["test"] if "uniform" in run else run["test"])
 
 
+def brief(rows: Dict[str, Any]) -> str:
+    """Return a table of parameters and test perplexities, smoothed and alone, the best row first."""
+    found = []
+    for label, row in rows.items():
+        runs = compared(rows, row)
+        figures = [[smoothed(run) for run in runs], [run["test"] for run in runs]]
+        found.append((statistics.mean(figures[0]), [label, f"{runs[0]['parameters'] / 1e6:.2f}M", *map(spread, figures)]))
+    lines = [line for _, line in sorted(found)]
+    lines[0][2] = f"**{lines[0][2]}**"
+    return "\n".join(table(["", "parameters", "test perplexity", "without the uniform distribution"], lines))
+
+
 def cells(label: str, row: Dict[str, Any], runs: List[Dict[str, Any]]) -> List[str]:
     """Return the table's cells of a row.
 

@@ -1,18 +1,12 @@
-"""The table and the picture of the quickstart; from its results.json, the README's table:
+"""The table and the picture of the quickstart."""
 
-    python examples/quickstart/report.py results.json
-"""
-
-import json
 import math
-import sys
 from pathlib import Path
 from typing import Any, Dict, List
 
-from fairseq_groc.cli.results import color_of, pyplot, save_figure
+from quickstart_table import DOMAINS, PARTS
 
-DOMAINS = ("in-domain", "new domain")
-PARTS = {"all": "all words", "known": "known words", "new": "new words"}
+from fairseq_groc.cli.results import color_of, pyplot, save_figure
 
 
 def table(rows: List[Dict[str, Any]]) -> str:
@@ -28,19 +22,6 @@ def table(rows: List[Dict[str, Any]]) -> str:
             lines.append(own + text + f"{r['all']:>10,.1f}{r['known']:>10,.1f}{new:>12}")
     lines.append("perplexity, lower is better; new: words that the training text lacks; seconds: of training")
     return "\n".join(lines)
-
-
-def markdown(rows: List[Dict[str, Any]]) -> str:
-    """Return the results as a table of the README."""
-    kinds = [(domain, part) for domain in DOMAINS for part in PARTS if rows[0][domain][part] is not None]
-    head = ["", *(f"{PARTS[part]}, {domain}" for domain, part in kinds), "parameters", "seconds"]
-    best = {kind: min(row[kind[0]][kind[1]] for row in rows) for kind in kinds}
-    lines = [head, ["---", *["---:"] * (len(head) - 1)]]
-    for row in rows:
-        shown = [f"{row[domain][part]:,.0f}" for domain, part in kinds]
-        cells = [f"**{text}**" if row[k[0]][k[1]] == best[k] else text for text, k in zip(shown, kinds)]
-        lines.append([row["label"], *cells, f"{row['parameters'] / 1e6:.2f}M", f"{row['seconds']:,.0f}"])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def draw(rows: List[Dict[str, Any]], path: Path) -> None:
@@ -67,7 +48,3 @@ def draw(rows: List[Dict[str, Any]], path: Path) -> None:
             axes.spines[side].set_visible(False)
     figure.supxlabel("perplexity of the test text, lower is better", fontsize=10)
     save_figure(figure, path)
-
-
-if __name__ == "__main__":
-    print(markdown(json.loads(Path(sys.argv[1]).read_text())["rows"]))

@@ -307,18 +307,37 @@ def test_a_summary_names_models_by_what_they_are(monkeypatch):
     }
 
 
-def test_the_readme_has_the_costs_and_figures_that_were_published(monkeypatch, commands, tmp_path):
+def test_pages_have_the_tables_that_their_json_makes(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    tables = runpy.run_path(str(ROOT / "examples" / "tables.py"))
+    texts = {name: (ROOT / name).read_text() for name in tables["PAGES"]}
+    used = [name for text in texts.values() for name in re.findall("<!-- table (.*): make tables -->", text)]
+    assert sorted(used) == sorted(tables["TABLES"])
+    assert {name: tables["renewed"](text) for name, text in texts.items()} == texts, "renew them: make tables"
+    assert "| tied | 1 |" not in tables["renewed"]("<!-- table recipes: make tables -->\n| tied | 1 |\n<!-- end -->")
+
+
+def test_the_recipes_table_counts_interrupted_runs(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(PAPERS)
     overview = runpy.run_path(str(PAPERS / "overview.py"))["overview"]
-    text = (PAPERS / "README.md").read_text()
-    assert overview(PAPERS / "results") in text
     results = json.loads((PAPERS / "results" / "table-4-ptb-quarter.json").read_text())
     interrupted = {label: row for label, row in results["rows"].items() if not any(run["cost"] for run in row["runs"])}
     (tmp_path / "table-4-ptb-quarter.json").write_text(json.dumps({**results, "rows": interrupted}))
     assert re.search(r"\| \d, 0\.0 \(of 0\) \|  \| test perplexity: ", overview(tmp_path))
-    (tmp_path / "README.md").write_text(re.sub(r"^\| GroC, .*\n", "", text, flags=re.MULTILINE))
-    program = ["python", PAPERS / "overview.py", PAPERS / "results", "--readme"]
-    commands.ok(*program, tmp_path / "README.md")
-    assert (tmp_path / "README.md").read_text() == text
-    (tmp_path / "README.md").write_text("no marks")
-    assert "expected one <!-- made by overview.py -->" in commands.fails(*program, tmp_path / "README.md")
+
+
+def test_curves_at_equal_time_count_updates_in_steps_of_the_first(commands, tmp_path):
+    curves = {"tied": [(60, 400.0), (120, 100.0)], "GroC + corrections": [(30, 200.0), (60, 50.0)]}
+    rows = {label: {"runs": [{"curve": curve}]} for label, curve in curves.items()}
+    (tmp_path / "results.json").write_text(json.dumps({"rows": {**rows, "no price": rows["tied"]}}))
+    times = {"tied": {"mean": 50.0}, "corrected-0.1": {"mean": 100.0}}
+    (tmp_path / "times.json").write_text(json.dumps({"runs": {"10000": times}}))
+    program = ["python", PAPERS / "equal_time.py", tmp_path / "results.json", tmp_path / "times.json"]
+    printed = commands.ok(*program, "--out", tmp_path / "picture.png").splitlines()[-4:]
+    assert printed[0] == "|  | a step | 20 | 40 | 60 | 80 | 100 | 120 |"
+    assert printed[2:] == [
+        "| tied | 1.00 |  |  | 400 | 252 | 159 | 100 |",
+        "| GroC + corrections | 2.00 |  |  | **200** | **126** | **79** | **50** |",
+    ]
+    assert (tmp_path / "picture.png").stat().st_size > 5_000

@@ -51,13 +51,6 @@ def test_from_corpus_to_picture(quickstart, tmp_path, monkeypatch, capsys):
     assert {path: path.stat().st_mtime_ns for path in made} == made  # nothing is made again
 
 
-def test_the_readme_has_the_figures_that_were_made(quickstart):
-    import report
-
-    results = json.loads((ROOT / "examples" / "quickstart" / "results.json").read_text())
-    assert report.markdown(results["rows"]) in (ROOT / "README.md").read_text()
-
-
 def test_the_corpus_is_real_text_and_no_line_is_in_two_splits(quickstart, tmp_path):
     try:
         find_wordnet(download=False)
