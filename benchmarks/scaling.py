@@ -73,7 +73,7 @@ class Model(nn.Module):
             self.words.sampled = SampledUpdates(float(value), REFRESH_INTERVAL, 1)
         if kind == "corrected":
             self.words.sampled = SampledWords(float(value), REFRESH_INTERVAL, 1)
-            corrections.may_begin = torch.ones(size, dtype=torch.bool)
+            corrections.begin(torch.ones(size))
         for parameter in self.encoder.parameters():
             parameter.data.uniform_(-0.05, 0.05)
 

@@ -14,14 +14,17 @@ from torch import Tensor, nn
 from fairseq_groc.modules.rows import WordRows
 
 logger = logging.getLogger(__name__)
+RARE = 10  # occurrences in the training text
 
 
 class Corrections(nn.Module):
     """R_x, added to composed embeddings, and R^b_x, added to the predicted bias; both begin at 0.
 
     E_in = C + m M R and E_out = head(C) + m M R, as Jozefowicz et al. (2016, section 3.2) correct a CNN softmax; C is composed.
-    A word that training has not read keeps 0: it is exactly what it is composed of. In training m_x is 0 with chance q for the
-    whole word, one draw a step, so that what is composed learns to stand alone.
+    A word that training has not read keeps 0: it is exactly what it is composed of. In training m_x is 0 with a chance for the
+    whole word, one draw a step, so that what is composed learns to stand alone. The chance is q for words of at most ``RARE``
+    occurrences, and less for others by as much as they are more frequent: so each goes without at as many occurrences, new words
+    are like rare ones, and the predictions of frequent ones, that all others depend on, are hardly disturbed.
 
     Parameters: V (w + 1), and w d for M where w is not d.
 
@@ -39,9 +42,21 @@ class Corrections(nn.Module):
         self.map = nn.Linear(width, dim, bias=False) if width != dim else None
         self.dropout, self.where = dropout, where
         self.may_begin: Optional[Tensor] = None  # in training: mask (V) of words that get a correction if they have none
+        self._chance: Optional[Tensor] = None  # in training: of each word to go without in a step, (V); None: q
         self._have: Optional[Tensor] = None  # in training: mask (V) of those that have one or get one
         self._kept: Optional[Tensor] = None  # m, (V, 1)
         self.register_load_state_dict_post_hook(_look_again)
+
+    def begin(self, occurrences: Tensor, least: int = 1) -> int:
+        """Let words of a training text get a correction, those that it has often enough; return how many.
+
+        Args:
+            occurrences: how often the text has each word, (V)
+            least: how often is often enough
+        """
+        self.may_begin = occurrences >= max(1, least)
+        self._chance = self.dropout * (RARE / occurrences.clamp(min=1)).clamp(max=1)
+        return int(self.may_begin.sum())
 
     def present(self) -> Tensor:
         """Return the mask (V) of words that have a correction."""
@@ -58,8 +73,9 @@ class Corrections(nn.Module):
         if self._have is None or len(self._have) != len(self.rows.weight):
             present = self.present()
             self._have = present if self.may_begin is None else present | self.may_begin.to(present.device)
-        kept = torch.rand(len(self._have), generator=random).to(self._have.device) >= self.dropout
-        self._kept = (self._have & kept).unsqueeze(1).to(self.rows.weight.dtype)
+        coin = torch.rand(len(self._have), generator=random)
+        kept = coin >= (self.dropout if self._chance is None else self._chance)
+        self._kept = (self._have & kept.to(self._have.device)).unsqueeze(1).to(self.rows.weight.dtype)
 
     def forward(self) -> Tuple[Tensor, Tensor]:
         """Return M R (V, d) and R^b (V), of some words alone where tables are told so (``growth.rows_of``)."""

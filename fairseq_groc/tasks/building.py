@@ -98,8 +98,8 @@ def begin_corrections(corrections: Corrections, cfg, dictionary) -> None:
     """Let the words of the training text begin to be corrected, those that it has often enough."""
     path = Path(utils.split_paths(cfg.data)[0], cfg.train_subset)
     counts = count_occurrences(open_text(str(path), dictionary, cfg.dataset_impl, False), len(dictionary))
-    corrections.may_begin = counts >= max(1, cfg.correction_min_count)
-    logger.info(f"corrections: {int(corrections.may_begin.sum()):,} of {len(dictionary):,} words of the dictionary get one")
+    number = corrections.begin(counts, cfg.correction_min_count)
+    logger.info(f"corrections: {number:,} of {len(dictionary):,} words of the dictionary get one")
 
 
 @contextmanager

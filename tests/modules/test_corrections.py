@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
-from fairseq_groc.modules.corrections import Corrections
+from fairseq_groc.modules.corrections import RARE, Corrections
 from fairseq_groc.modules.sampled_words import SampledWords
 from fairseq_groc.modules.updates import Step, generator
 
@@ -64,17 +64,30 @@ def test_whole_words_go_without_with_the_chance_and_the_same_in_every_run_of_a_s
     assert not added(corrections.eval())[1].eq(0).any()
 
 
+def test_frequent_words_go_without_more_rarely():
+    words, steps = ["rare", "known", "frequent"], 4000
+    corrections = corrections_of(words=words).train()
+    corrections.begin(torch.tensor([1, RARE, 4 * RARE]))
+    absent = torch.zeros(3)
+    for number in range(steps):
+        corrections.begin_step(generator(1, number))
+        absent += added(corrections)[1].eq(0)
+    for found, chance in zip((absent / steps).tolist(), (0.3, 0.3, 0.075)):
+        assert found == pytest.approx(chance, abs=4 * (chance * (1 - chance) / steps) ** 0.5)
+
+
 def test_words_that_training_lacks_are_never_corrected():
     corrections = Corrections(WORDS, 4, 4, 0.0).double().train()
-    corrections.may_begin = torch.tensor([True, False, True, False, True, False])
+    occurrences = torch.tensor([3, 2, 5, 0, 30, 1])
+    assert corrections.begin(occurrences, least=3) == 3
     optimizer = torch.optim.Adam(corrections.parameters(), lr=0.1)
     for number in range(3):
         optimizer.zero_grad()
         corrections.begin_step(generator(1, number))
         sum(part.square().sum() + part.sum() for part in added(corrections)).backward()
         optimizer.step()
-    assert torch.equal(corrections.present(), corrections.may_begin)
-    corrections.may_begin = ~corrections.may_begin  # another text: those that have one keep it
+    assert torch.equal(corrections.present(), occurrences >= 3)
+    assert corrections.begin(3 - occurrences.clamp(max=3)) == 3  # another text: those that have one keep it
     corrections.begin_step(generator(1, 9))
     assert not added(corrections)[1].eq(0)[::2].any()
 
