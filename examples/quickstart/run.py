@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 import time
@@ -92,7 +93,8 @@ def row_of(work: Path, name: str, model: Model, updates: int) -> Dict[str, Any]:
     chosen = min(range(len(runs)), key=lambda place: tuned[place]["perplexity"])
     save, log = runs[chosen], (runs[chosen] / "train.log").read_text()
     row = {"model": name, "label": model.label, "rate": model.rates[chosen], "uniform_weight": tuned[chosen]["uniform_weight"]}
-    row |= {"parameters": read_parameters(log), "seconds": json.loads((save / "done.json").read_text())["seconds"]}
+    speeds = [float(speed) for speed in re.findall(r"\bups=([\d.]+)", log)]
+    row |= {"parameters": read_parameters(log), "seconds": updates / statistics.median(speeds)}  # whatever ran beside it
     row["validation"] = tuned[chosen]["perplexity"]
     return row | {domain: evaluate(work, save, split) for domain, split in DOMAINS.items()}
 
@@ -109,9 +111,8 @@ def train(work: Path, name: str, model: Model, rate: float, updates: int) -> Pat
     save.mkdir(parents=True, exist_ok=True)
     for old in (*save.glob("*.json"), *save.glob("*.pt")):
         old.unlink()
-    begin = time.time()
     run([BIN / "fairseq-train", work / "source", *PLUGIN, *options, "--save-dir", save], save / "train.log", show="train_inner")
-    write_json(done, {"settings": settings, "seconds": time.time() - begin})
+    write_json(done, {"settings": settings})
     return save
 
 
