@@ -21,7 +21,7 @@ from run import DATASETS, prepare
 
 from fairseq_groc.cli.programs import BIN, MEMORY, held, in_process
 from fairseq_groc.cli.results import machine, write_json
-from fairseq_groc.modules.updates import is_frozen
+from fairseq_groc.embeddings.sampled_updates import is_frozen
 from fairseq_groc.options import flag
 
 _SHARES = (0.9, 0.7, 0.5, 0.3, 0.1)  # of full updates; Table 10

@@ -3,11 +3,11 @@
 All of them are proper distributions over the whole vocabulary; none knows of encoders, heads or fairseq.
 """
 
-from fairseq_groc.modules.adapters.adapter import Adapter, Memory, View
-from fairseq_groc.modules.adapters.caches import Cache, LocalCache, UnigramCache
-from fairseq_groc.modules.adapters.mass import Seen
-from fairseq_groc.modules.adapters.settings import CACHES, OPTIONS, AdapterSettings, Option, register_cache
-from fairseq_groc.modules.adapters.unbounded import UnboundedCache
+from fairseq_groc.adapters.adapter import Adapter, Memory, View
+from fairseq_groc.adapters.base import CACHES, OPTIONS, AdapterSettings, Cache, Option, register_cache
+from fairseq_groc.adapters.caches import LocalCache, UnigramCache
+from fairseq_groc.adapters.mass import Seen
+from fairseq_groc.adapters.unbounded import UnboundedCache
 
 __all__ = [
     "CACHES",

@@ -11,10 +11,9 @@ from typing import Dict, List, Optional, Tuple
 import torch
 from torch import Tensor
 
-from fairseq_groc.modules.adapters.caches import Cache
-from fairseq_groc.modules.adapters.mass import Seen, add_mass, mix_at
-from fairseq_groc.modules.adapters.search import Search
-from fairseq_groc.modules.adapters.settings import CACHES, AdapterSettings
+from fairseq_groc.adapters.base import CACHES, AdapterSettings, Cache
+from fairseq_groc.adapters.mass import Seen, add_mass, mix_at
+from fairseq_groc.adapters.search import Search
 from fairseq_groc.modules.probabilities import uniform_mixture, uniform_mixture_at
 
 

@@ -1,17 +1,17 @@
-"""The options of adapters, and the caches that bring their own."""
+"""What a cache is, the names that caches are registered by, and the options of adapters: theirs, and those without a history."""
 
 from __future__ import annotations
 
 import math
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
+from torch import Tensor
+
+from fairseq_groc.adapters.mass import Seen
+from fairseq_groc.adapters.search import Search
 from fairseq_groc.errors import OptionError
 from fairseq_groc.registry import check_name
-
-if TYPE_CHECKING:
-    from fairseq_groc.modules.adapters.caches import Cache
-    from fairseq_groc.modules.adapters.search import Search
 
 
 class Option(NamedTuple):
@@ -64,7 +64,7 @@ _listeners: List[Callable[[Dict[str, Option]], None]] = []
 
 
 def register_cache(name: str, **options: Option):
-    """Register a subclass of ``caches.Cache`` as an adapter: ``--NAME-weight`` is its mass, and *options* are its own.
+    """Register a subclass of ``Cache`` as an adapter: ``--NAME-weight`` is its mass, and *options* are its own.
 
     Args:
         options: by the name that ``AdapterSettings`` and the command line give them
@@ -137,3 +137,34 @@ class AdapterSettings(SimpleNamespace):
     def active(self) -> bool:
         """Say whether anything is adapted."""
         return bool(self.caches()) or self.uniform_weight > 0 or self.new_word_discount != 1
+
+
+class Cache:
+    """What a group of streams has said so far, and a distribution over it for each position of the next block."""
+
+    @classmethod
+    def from_settings(cls, settings: AdapterSettings, text: Optional[Search] = None) -> "Cache":
+        """Return a cache that remembers nothing yet.
+
+        Args:
+            text: entries of another text (``--cache-text``)
+        """
+        return cls()
+
+    def see(self, queries: Tensor, keys: Tensor, words: Tensor) -> List:
+        """Append a block's entries and return, for every stream, what ``row`` needs.
+
+        Args:
+            queries: h of the block, (B, T, d)
+            keys: of its entries, (B, T, d)
+            words: of its entries, (B, T)
+        """
+        raise NotImplementedError
+
+    def row(self, view) -> Seen:
+        """Return what one stream's positions remember."""
+        raise NotImplementedError
+
+    def reorder(self, order: Tensor) -> None:
+        """Let stream i go on from what stream order[i] has said."""
+        raise NotImplementedError

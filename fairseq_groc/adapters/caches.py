@@ -13,42 +13,11 @@ from typing import Iterable, Iterator, List, Optional, Tuple
 import torch
 from torch import Tensor
 
-from fairseq_groc.modules.adapters.mass import Seen
-from fairseq_groc.modules.adapters.search import Search
-from fairseq_groc.modules.adapters.settings import AdapterSettings, Option, register_cache
+from fairseq_groc.adapters.base import AdapterSettings, Cache, Option, register_cache
+from fairseq_groc.adapters.mass import Seen
+from fairseq_groc.adapters.search import Search
 
 LARGEST = 1 << 25  # similarities held at a time: 128 MB
-
-
-class Cache:
-    """What a group of streams has said so far, and a distribution over it for each position of the next block."""
-
-    @classmethod
-    def from_settings(cls, settings: AdapterSettings, text: Optional[Search] = None) -> "Cache":
-        """Return a cache that remembers nothing yet.
-
-        Args:
-            text: entries of another text (``--cache-text``)
-        """
-        return cls()
-
-    def see(self, queries: Tensor, keys: Tensor, words: Tensor) -> List:
-        """Append a block's entries and return, for every stream, what ``row`` needs.
-
-        Args:
-            queries: h of the block, (B, T, d)
-            keys: of its entries, (B, T, d)
-            words: of its entries, (B, T)
-        """
-        raise NotImplementedError
-
-    def row(self, view) -> Seen:
-        """Return what one stream's positions remember."""
-        raise NotImplementedError
-
-    def reorder(self, order: Tensor) -> None:
-        """Let stream i go on from what stream order[i] has said."""
-        raise NotImplementedError
 
 
 @register_cache("unigram")

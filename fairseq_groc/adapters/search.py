@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fairseq_groc.adapters.store import Entries
 from fairseq_groc.errors import CacheError
-from fairseq_groc.modules.adapters.store import Entries
 
 logger = logging.getLogger(__name__)
 EXACT = 100_000  # entries up to which all are compared

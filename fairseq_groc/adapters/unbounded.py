@@ -13,11 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairseq_groc.modules.adapters.caches import Cache
-from fairseq_groc.modules.adapters.mass import Seen
-from fairseq_groc.modules.adapters.search import Search, smallest, squared_distances
-from fairseq_groc.modules.adapters.settings import AdapterSettings, Option, register_cache
-from fairseq_groc.modules.adapters.store import Entries, EntryStore
+from fairseq_groc.adapters.base import AdapterSettings, Cache, Option, register_cache
+from fairseq_groc.adapters.mass import Seen
+from fairseq_groc.adapters.search import Search, smallest, squared_distances
+from fairseq_groc.adapters.store import Entries, EntryStore
 
 IN_MEMORY = 4_096  # entries of a stream until they go to disk
 

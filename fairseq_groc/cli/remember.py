@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from filelock import FileLock, Timeout
 
+from fairseq_groc.adapters.store import REMEDY, EntryStore
 from fairseq_groc.cli.evaluate import open_split
 from fairseq_groc.cli.numbers import natural
 from fairseq_groc.cli.score import add_any_lexicon
@@ -15,7 +16,6 @@ from fairseq_groc.errors import CacheError, DataError
 from fairseq_groc.evaluation.scoring import Place, blocks
 from fairseq_groc.evaluation.stored import fingerprint
 from fairseq_groc.files import check_archive, replace_file, writing_to
-from fairseq_groc.modules.adapters.store import REMEDY, EntryStore
 
 logger = logging.getLogger(__name__)
 COMMIT = 10  # seconds between commits

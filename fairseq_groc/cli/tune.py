@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 from typing import Dict
 
+from fairseq_groc.adapters import CACHES, OPTIONS, Adapter, AdapterSettings
 from fairseq_groc.cli.evaluate import add_break_mode, open_split
 from fairseq_groc.cli.numbers import natural, positive
 from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
@@ -14,7 +15,6 @@ from fairseq_groc.evaluation.scoring import Place
 from fairseq_groc.evaluation.stored import TUNED, store_tuned
 from fairseq_groc.evaluation.tuning import Pass, States, best, heat_map, read, remember, search
 from fairseq_groc.files import check_place
-from fairseq_groc.modules.adapters import CACHES, OPTIONS, Adapter, AdapterSettings
 from fairseq_groc.options import flag
 from fairseq_groc.tasks.adapting import check_remembered
 

@@ -7,8 +7,8 @@ from typing import List, Sequence
 import torch
 from torch import Tensor, nn
 
+from fairseq_groc.embeddings.rows import WordRows, saved_words
 from fairseq_groc.errors import OptionError
-from fairseq_groc.modules.rows import WordRows, saved_words
 
 
 class AdaptiveRows(nn.Module):

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from fairseq_groc.embeddings.vocabulary import NUM_SYMBOLS, Vocabulary
 from fairseq_groc.modules.bags import Bags, average, convolve_and_pool, distinct, pick
-from fairseq_groc.modules.vocabulary import NUM_SYMBOLS, Vocabulary
 
 logger = logging.getLogger(__name__)
 SOME = 1024  # words whose size stands for that of all

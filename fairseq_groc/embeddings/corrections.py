@@ -11,7 +11,7 @@ from typing import Optional, Sequence, Tuple
 import torch
 from torch import Tensor, nn
 
-from fairseq_groc.modules.rows import WordRows
+from fairseq_groc.embeddings.rows import WordRows
 
 logger = logging.getLogger(__name__)
 RARE = 10  # occurrences in the training text

@@ -11,9 +11,9 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 import torch
 from torch import Tensor, nn
 
+from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.lexicon.base import Entry
 from fairseq_groc.lexicon.tables import build_tables
-from fairseq_groc.modules.vocabulary import Vocabulary
 
 SPARE = 8  # a full buffer gets room for an eighth more: a row is copied at most about 8 times, however rows come
 

@@ -11,10 +11,10 @@ from typing import Iterable, NamedTuple, Optional, Tuple, cast
 import torch
 from torch import Tensor
 
+from fairseq_groc.embeddings.compositional import CompositionalEmbedding
+from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.modules.bags import Bags, pick
-from fairseq_groc.modules.compositional import CompositionalEmbedding
 from fairseq_groc.modules.drift import DriftingRows
-from fairseq_groc.modules.vocabulary import Vocabulary
 
 IN_TURN = 0.25  # of rho; the rest is drawn by gradients
 PARTS = 3.0  # so many forms of the relations of each of the batch's words, and of its gloss, are drawn on average, besides rho

@@ -11,10 +11,10 @@ from typing import Callable, Optional, cast
 import torch
 from torch import Tensor
 
-from fairseq_groc.modules.compositional import CompositionalEmbedding
+from fairseq_groc.embeddings.compositional import CompositionalEmbedding
+from fairseq_groc.embeddings.sampled_updates import IN_TURN, Importance, Step, generator
+from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.modules.drift import DriftingRows
-from fairseq_groc.modules.updates import IN_TURN, Importance, Step, generator
-from fairseq_groc.modules.vocabulary import Vocabulary
 
 SHARE = 0.25  # chance of each use of a form, in relations and glosses, to have it encoded
 

@@ -6,7 +6,7 @@ import logging
 from typing import Dict, Optional, Tuple
 
 from fairseq_groc.data.streams import Block
-from fairseq_groc.modules.lstm import State
+from fairseq_groc.encoders.base import State
 
 logger = logging.getLogger(__name__)
 Key = Tuple[str, int, int, int]

@@ -1,20 +1,19 @@
-"""The prefix encoder: stacked LSTMs with variational dropout.
+"""Stacked LSTMs with variational dropout.
 
 T: time; B: streams; d: embedding size; H: hidden units.
 """
 
 from __future__ import annotations
 
-from typing import List, Optional, Tuple
+from typing import Optional, Tuple
 
 from torch import Tensor, nn
 
+from fairseq_groc.encoders.base import PrefixEncoder, State
 from fairseq_groc.modules.dropout import VariationalDropout
 
-State = List[Tuple[Tensor, Tensor]]  # per layer (h, c), each (1, B, size)
 
-
-class LSTMEncoder(nn.Module):
+class LSTMEncoder(PrefixEncoder):
     """Encode a prefix: ``layers`` LSTMs of ``hidden`` units, the last of size ``dim`` (GroC, appendix B.1).
 
     Args:
@@ -35,7 +34,6 @@ class LSTMEncoder(nn.Module):
         self.dropout_out = VariationalDropout(dropout_out, shared=(0,))
 
     def forward(self, x: Tensor, state: Optional[State] = None) -> Tuple[Tensor, State]:
-        """Return the encodings (T, B, d) of *x* (T, B, d) and the state after it; ``None`` is the zero state."""
         after: State = []
         for i, (dropout, lstm) in enumerate(zip(self.dropouts, self.layers)):
             x, end = lstm(dropout(x), None if state is None else state[i])

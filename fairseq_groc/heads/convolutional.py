@@ -7,9 +7,9 @@ from typing import Any, Dict, Sequence, Tuple
 import torch
 from torch import Tensor, nn
 
-from fairseq_groc.modules.compositional import SurfaceEncoder, filter_widths
-from fairseq_groc.modules.heads.base import OutputHead, register_head
-from fairseq_groc.modules.rows import WordRows
+from fairseq_groc.embeddings.compositional import SurfaceEncoder, filter_widths
+from fairseq_groc.embeddings.rows import WordRows
+from fairseq_groc.heads.base import OutputHead, register_head
 
 
 @register_head("convolutional")

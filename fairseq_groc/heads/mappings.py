@@ -6,9 +6,9 @@ from typing import Any, Dict, Sequence, Tuple
 
 from torch import Tensor, nn
 
+from fairseq_groc.heads.base import ACTIVATIONS, OutputHead, register_head
+from fairseq_groc.heads.table import BiasedOutput
 from fairseq_groc.modules.dropout import VariationalDropout
-from fairseq_groc.modules.heads.base import ACTIVATIONS, OutputHead, register_head
-from fairseq_groc.modules.heads.table import BiasedOutput
 
 
 @register_head("bilinear")

@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_groc.heads.base import register_head
+from fairseq_groc.heads.table import BiasedOutput
 from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK, chunked_cross_entropy
-from fairseq_groc.modules.heads.base import register_head
-from fairseq_groc.modules.heads.table import BiasedOutput
 
 
 @register_head("mixture_of_softmaxes")

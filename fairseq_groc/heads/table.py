@@ -6,8 +6,8 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 
 from torch import Tensor
 
-from fairseq_groc.modules.heads.base import OutputHead, register_head
-from fairseq_groc.modules.rows import WordRows
+from fairseq_groc.embeddings.rows import WordRows
+from fairseq_groc.heads.base import OutputHead, register_head
 
 
 class BiasedOutput(OutputHead):

@@ -8,11 +8,11 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Seque
 
 import torch
 
+from fairseq_groc.adapters import Adapter
+from fairseq_groc.embeddings.compositional import CompositionalEmbedding
 from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.lexicon.base import Entry, Lexicon
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, Origin
-from fairseq_groc.modules.adapters import Adapter
-from fairseq_groc.modules.compositional import CompositionalEmbedding
 from fairseq_groc.modules.probabilities import is_filler
 from fairseq_groc.modules.softmax_layer import WordMatrices
 

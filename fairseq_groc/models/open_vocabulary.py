@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from fairseq_groc.data.streams import Block
+from fairseq_groc.embeddings.vocabulary import spelling
 from fairseq_groc.errors import DataError
 from fairseq_groc.models.changing_vocabulary import WordEntries
 from fairseq_groc.modules.new_words import NewWordMass, NewWords
 from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of, perplexity
 from fairseq_groc.modules.spelling_model import SpellingModel
-from fairseq_groc.modules.vocabulary import spelling
 
 
 @dataclass

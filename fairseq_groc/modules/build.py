@@ -6,12 +6,12 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from torch import nn
 
+from fairseq_groc.embeddings.adaptive_rows import AdaptiveRows
+from fairseq_groc.embeddings.compositional import CompositionalEmbedding, SurfaceEncoder, filter_widths
+from fairseq_groc.embeddings.corrections import Corrections
+from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.errors import OptionError
-from fairseq_groc.modules.adaptive_rows import AdaptiveRows
-from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder, filter_widths
-from fairseq_groc.modules.corrections import Corrections
-from fairseq_groc.modules.heads import HEADS, Head, OutputHead
-from fairseq_groc.modules.rows import WordRows
+from fairseq_groc.heads import HEADS, Head, OutputHead
 from fairseq_groc.registry import find
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Iterable, Sequence
 
+from fairseq_groc.embeddings.vocabulary import spelling
 from fairseq_groc.modules.spelling_model import SpellingModel
-from fairseq_groc.modules.vocabulary import spelling
 
 PRIOR = 100  # tokens that the training text's rate of new words counts for
 

@@ -9,18 +9,18 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, Union, cast
 import torch
 from torch import Tensor, nn
 
+from fairseq_groc.embeddings.compositional import CompositionalEmbedding
+from fairseq_groc.embeddings.corrections import Corrections
+from fairseq_groc.embeddings.growth import GrowingRows, add_words, rows_of, vocabulary_of
+from fairseq_groc.embeddings.rows import WordRows
+from fairseq_groc.embeddings.sampled_updates import SampledUpdates, Step, generator, is_frozen
+from fairseq_groc.embeddings.sampled_words import SampledWords
+from fairseq_groc.embeddings.vocabulary import Vocabulary
+from fairseq_groc.heads import OutputHead
 from fairseq_groc.lexicon.base import Entry
 from fairseq_groc.modules.checksum import Checksum
-from fairseq_groc.modules.compositional import CompositionalEmbedding
-from fairseq_groc.modules.corrections import Corrections
 from fairseq_groc.modules.export import fingerprint, load_matrices, save_matrices
-from fairseq_groc.modules.growth import GrowingRows, add_words, rows_of, vocabulary_of
-from fairseq_groc.modules.heads import OutputHead
 from fairseq_groc.modules.probabilities import masked_bias
-from fairseq_groc.modules.rows import WordRows
-from fairseq_groc.modules.sampled_words import SampledWords
-from fairseq_groc.modules.updates import SampledUpdates, Step, generator, is_frozen
-from fairseq_groc.modules.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 Matrices = Tuple[Tensor, Tensor, Tensor]  # E_in (V, d), E_out (V, d), bias (V) with -inf for impossible words

@@ -9,7 +9,7 @@ from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
-from fairseq_groc.modules.vocabulary import BEGIN, END, spell
+from fairseq_groc.embeddings.vocabulary import BEGIN, END, spell
 
 # all bytes but the blanks that end a word; those above 127 are parts of characters
 WORD_BYTES = bytes(b for b in range(256) if b > 127 or not chr(b).isspace())

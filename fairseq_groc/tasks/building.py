@@ -11,17 +11,17 @@ from omegaconf import OmegaConf, open_dict
 from torch import nn
 
 from fairseq_groc.data.stream_dataset import open_text
+from fairseq_groc.embeddings.compositional import CompositionalEmbedding, SurfaceEncoder
+from fairseq_groc.embeddings.corrections import Corrections
+from fairseq_groc.embeddings.rows import WordRows
+from fairseq_groc.embeddings.sampled_updates import SampledUpdates
+from fairseq_groc.embeddings.sampled_words import SampledWords
+from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.bins import count_occurrences
 from fairseq_groc.lexicon.tables import LexiconTables, load_tables
 from fairseq_groc.modules.build import needs_lexicon, needs_spellings, ngram_widths
-from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
-from fairseq_groc.modules.corrections import Corrections
-from fairseq_groc.modules.rows import WordRows
-from fairseq_groc.modules.sampled_words import SampledWords
 from fairseq_groc.modules.softmax_layer import WordMatrices
-from fairseq_groc.modules.updates import SampledUpdates
-from fairseq_groc.modules.vocabulary import Vocabulary
 from fairseq_groc.options import SHARED_OPTIONS
 
 logger = logging.getLogger(__name__)

@@ -11,14 +11,14 @@ from fairseq.data import Dictionary, iterators
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import FairseqTask, register_task
 
+from fairseq_groc.adapters import OPTIONS, Adapter, AdapterSettings
+from fairseq_groc.adapters.base import on_registration
 from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.stored import tuned_adapters
 from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
 from fairseq_groc.models.word_decoder import attach_head
-from fairseq_groc.modules.adapters import OPTIONS, Adapter, AdapterSettings
-from fairseq_groc.modules.adapters.settings import on_registration
 from fairseq_groc.options import HeadConfig, head_settings
 from fairseq_groc.tasks.adapting import check_remembered, make_adapter, report_impossible
 from fairseq_groc.tasks.building import begin_corrections, complete, configure, lexicon_vocabulary, slowed

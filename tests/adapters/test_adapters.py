@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from fairseq_groc.modules.adapters import CACHES, Adapter, AdapterSettings, Memory
-from fairseq_groc.modules.adapters import search as search_module
-from fairseq_groc.modules.adapters.search import Search
+from fairseq_groc.adapters import CACHES, Adapter, AdapterSettings, Memory
+from fairseq_groc.adapters import search as search_module
+from fairseq_groc.adapters.search import Search
 
 PAD, EOS, V, D = 1, 2, 40, 8
 REAL = torch.arange(V) >= 4

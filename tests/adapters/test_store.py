@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+from fairseq_groc.adapters import search as search_module
+from fairseq_groc.adapters.search import Search
+from fairseq_groc.adapters.store import Entries, EntryStore
 from fairseq_groc.errors import CacheError
-from fairseq_groc.modules.adapters import search as search_module
-from fairseq_groc.modules.adapters.search import Search
-from fairseq_groc.modules.adapters.store import Entries, EntryStore
 
 KEYS = np.random.default_rng(1).normal(size=(300, 6)).astype(np.float32)
 WORDS = np.arange(300) * 14_000_000  # beyond 2**31

@@ -12,7 +12,7 @@ from fairseq_groc.__main__ import main
 from fairseq_groc.cli.curves import run_names
 from fairseq_groc.cli.results import label_log_axis, pyplot
 from fairseq_groc.data.training_log import read_curves
-from fairseq_groc.modules.rows import saved_words
+from fairseq_groc.embeddings.rows import saved_words
 
 VALID = "INFO | {0} | epoch 001 | valid on '{0}' subset | loss {1} | ppl {2} | num_updates {3}\n"
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from cli_helpers import ROOT, Commands, evaluated, header_of, tokens_of
 
+from fairseq_groc.adapters import CACHES, OPTIONS, AdapterSettings, Cache, Option, register_cache
 from fairseq_groc.cli import evaluate
 from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.heads import TiedOutput, register_head
 from fairseq_groc.lexicon import NoLexicon, register_lexicon
-from fairseq_groc.modules.adapters import CACHES, OPTIONS, AdapterSettings, Cache, Option, register_cache
-from fairseq_groc.modules.heads import TiedOutput, register_head
 
 PAGE = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
 MINI = Path(__file__).parents[1] / "data" / "mini.tsv"

@@ -7,13 +7,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from fairseq_groc.embeddings.compositional import CompositionalEmbedding, SurfaceEncoder, filter_widths
+from fairseq_groc.embeddings.vocabulary import BEGIN, END, FILL, FIRST_SPECIAL, Vocabulary
+from fairseq_groc.encoders.lstm import LSTMEncoder
+from fairseq_groc.heads import CompositionalOutput
+from fairseq_groc.heads.mappings import OutputNetwork
 from fairseq_groc.lexicon import NoLexicon
 from fairseq_groc.modules.build import build_embedding, build_head
-from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder, filter_widths
-from fairseq_groc.modules.heads import CompositionalOutput
-from fairseq_groc.modules.heads.mappings import OutputNetwork
-from fairseq_groc.modules.lstm import LSTMEncoder
-from fairseq_groc.modules.vocabulary import BEGIN, END, FILL, FIRST_SPECIAL, Vocabulary
 from fairseq_groc.options import HeadConfig, head_settings
 
 pytestmark = pytest.mark.usefixtures("encoder_path")

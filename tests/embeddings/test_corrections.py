@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
-from fairseq_groc.modules.corrections import RARE, Corrections
-from fairseq_groc.modules.sampled_words import SampledWords
-from fairseq_groc.modules.updates import Step, generator
+from fairseq_groc.embeddings.compositional import CompositionalEmbedding, SurfaceEncoder
+from fairseq_groc.embeddings.corrections import RARE, Corrections
+from fairseq_groc.embeddings.sampled_updates import Step, generator
+from fairseq_groc.embeddings.sampled_words import SampledWords
 
 pytestmark = pytest.mark.usefixtures("encoder_path")
 WORDS = ["cat", "dog", "lion", "swim", "run", "kitty"]

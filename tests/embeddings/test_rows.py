@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_groc.modules.rows import WordRows, draw_like
+from fairseq_groc.embeddings.rows import WordRows, draw_like
 
 
 def trained(words):

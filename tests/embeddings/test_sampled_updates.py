@@ -5,11 +5,11 @@ import itertools
 import pytest
 import torch
 
-from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
-from fairseq_groc.modules.heads import CompositionalOutput
-from fairseq_groc.modules.heads.mappings import OutputNetwork
+from fairseq_groc.embeddings.compositional import CompositionalEmbedding, SurfaceEncoder
+from fairseq_groc.embeddings.sampled_updates import PARTS, REFRESH_INTERVAL, SampledUpdates, Step, chance_as_parts, is_frozen
+from fairseq_groc.heads import CompositionalOutput
+from fairseq_groc.heads.mappings import OutputNetwork
 from fairseq_groc.modules.softmax_layer import WordMatrices
-from fairseq_groc.modules.updates import PARTS, REFRESH_INTERVAL, SampledUpdates, Step, chance_as_parts, is_frozen
 
 pytestmark = pytest.mark.usefixtures("encoder_path")
 WORDS = ["cat", "dog", "lion", "swim"]

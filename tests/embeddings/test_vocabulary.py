@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_groc.modules.vocabulary import BEGIN, END, FILL, FIRST_SPECIAL, NUM_SYMBOLS, Vocabulary, distinct_ngrams, spell
+from fairseq_groc.embeddings.vocabulary import BEGIN, END, FILL, FIRST_SPECIAL, NUM_SYMBOLS, Vocabulary, distinct_ngrams, spell
 
 LONG = b"x" * 5000
 FORMS = [

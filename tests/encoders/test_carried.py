@@ -3,8 +3,8 @@ import logging
 import pytest
 import torch
 
-from fairseq_groc.data.carried import CarriedState
 from fairseq_groc.data.streams import Block
+from fairseq_groc.encoders.carried import CarriedState
 
 FIRST, SECOND, THIRD = (Block("train", 1, 0, begin, begin + 7) for begin in (0, 7, 14))
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from fairseq_groc.modules.lstm import LSTMEncoder
+from fairseq_groc.encoders.lstm import LSTMEncoder
 
 
 def encoder(layers=2, dropout=0.0, dropout_in=0.0, dropout_out=0.0):

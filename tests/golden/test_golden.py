@@ -18,6 +18,6 @@ def test_a_model_of_before_scores_as_it_did(name, tmp_path):
 
 
 def test_every_head_is_among_them():
-    from fairseq_groc.modules.heads import HEADS
+    from fairseq_groc.heads import HEADS
 
     assert HEADS.keys() <= EXPECTED["scores"].keys()

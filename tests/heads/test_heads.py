@@ -6,10 +6,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fairseq_groc.modules.adaptive_rows import AdaptiveRows
-from fairseq_groc.modules.build import build_embedding, build_head, needs_spellings
-from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
-from fairseq_groc.modules.heads import (
+from fairseq_groc.embeddings.adaptive_rows import AdaptiveRows
+from fairseq_groc.embeddings.compositional import CompositionalEmbedding, SurfaceEncoder
+from fairseq_groc.embeddings.vocabulary import Vocabulary
+from fairseq_groc.encoders.lstm import LSTMEncoder
+from fairseq_groc.heads import (
     ACTIVATIONS,
     HEADS,
     BilinearOutput,
@@ -21,10 +22,9 @@ from fairseq_groc.modules.heads import (
     MixtureOfSoftmaxes,
     TiedOutput,
 )
-from fairseq_groc.modules.heads.mappings import OutputNetwork
-from fairseq_groc.modules.lstm import LSTMEncoder
+from fairseq_groc.heads.mappings import OutputNetwork
+from fairseq_groc.modules.build import build_embedding, build_head, needs_spellings
 from fairseq_groc.modules.probabilities import masked_bias, predictable_words
-from fairseq_groc.modules.vocabulary import Vocabulary
 from fairseq_groc.options import HeadConfig, head_settings
 
 WORDS = ["<s>", "<pad>", "</s>", "<unk>", "the", "cat", "sat", "mat", "dog", "madeupword0000"]

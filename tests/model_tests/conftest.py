@@ -8,9 +8,9 @@ from decoders import arguments
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_REGISTRY
 
+from fairseq_groc.embeddings.compositional import CompositionalEmbedding
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMDecoder, GrocLSTMLanguageModel
 from fairseq_groc.models.word_decoder import attach_head
-from fairseq_groc.modules.compositional import CompositionalEmbedding
 from fairseq_groc.options import HeadConfig, head_settings
 
 

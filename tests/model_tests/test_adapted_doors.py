@@ -8,13 +8,13 @@ from decoders import DECODERS
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.sequence_scorer import SequenceScorer
 
+from fairseq_groc.adapters import Adapter, AdapterSettings
 from fairseq_groc.criterions.cache_interpolated_cross_entropy import CacheInterpolatedCrossEntropyCriterion
 from fairseq_groc.criterions.chunked_cross_entropy import ChunkedCrossEntropyCriterion
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import OptionError
+from fairseq_groc.heads import HEADS
 from fairseq_groc.modules.activation_penalty import activation_penalty
-from fairseq_groc.modules.adapters import Adapter, AdapterSettings
-from fairseq_groc.modules.heads import HEADS
 
 WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra", "wolf", "run"]
 ALL = AdapterSettings(0.1, 0.1, unigram_weight=0.1, local_weight=0.2, unbounded_weight=0.1, cache_theta=2.0, cache_size=9)

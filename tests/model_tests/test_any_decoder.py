@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from decoders import DECODERS
 
-from fairseq_groc.modules.heads import HEADS
+from fairseq_groc.heads import HEADS
 from fairseq_groc.modules.softmax_layer import WordMatrices
 
 WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra"]

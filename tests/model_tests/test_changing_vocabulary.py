@@ -7,14 +7,14 @@ import pytest
 import torch
 from decoders import DECODERS
 
+from fairseq_groc.adapters import Adapter, AdapterSettings
+from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.heads import HEADS
 from fairseq_groc.lexicon import Entry, NoLexicon, Relation
 from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
-from fairseq_groc.modules.adapters import Adapter, AdapterSettings
 from fairseq_groc.modules.build import needs_spellings
-from fairseq_groc.modules.heads import HEADS
 from fairseq_groc.modules.probabilities import LOG_ZERO
-from fairseq_groc.modules.rows import WordRows
 
 pytestmark = pytest.mark.usefixtures("encoder_path")
 
@@ -53,7 +53,7 @@ def lprobs_of(model, tokens=TOKENS):
 @pytest.fixture
 def encoded(monkeypatch):
     """How many forms were encoded, call by call."""
-    from fairseq_groc.modules.compositional import SurfaceEncoder
+    from fairseq_groc.embeddings.compositional import SurfaceEncoder
 
     counts, encode = [], SurfaceEncoder.forward
     monkeypatch.setattr(SurfaceEncoder, "forward", lambda self, v: counts.append(v.num_forms) or encode(self, v))

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
+from fairseq_groc.adapters import Adapter, AdapterSettings
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import OptionError
+from fairseq_groc.heads import HEADS
 from fairseq_groc.lexicon import FileLexicon
 from fairseq_groc.lexicon.tables import Origin, build_tables
-from fairseq_groc.modules.adapters import Adapter, AdapterSettings
-from fairseq_groc.modules.heads import HEADS
 from fairseq_groc.modules.packed_state import pack, unpack
 from fairseq_groc.modules.probabilities import LOG_ZERO
 

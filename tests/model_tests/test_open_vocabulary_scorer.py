@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 
+from fairseq_groc.adapters import Adapter, AdapterSettings
+from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.errors import DataError
 from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
 from fairseq_groc.models.open_vocabulary import OpenVocabularyScorer
-from fairseq_groc.modules.adapters import Adapter, AdapterSettings
 from fairseq_groc.modules.new_words import NewWordMass, NewWords
-from fairseq_groc.modules.rows import WordRows
 from fairseq_groc.modules.spelling_model import SpellingModel
 
 pytestmark = pytest.mark.usefixtures("encoder_path")

@@ -6,9 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from fairseq_groc.heads import HEADS
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMDecoder, GrocLSTMLanguageModel
 from fairseq_groc.models.word_decoder import attach_head
-from fairseq_groc.modules.heads import HEADS
 from fairseq_groc.options import SHARED_OPTIONS, HeadConfig, head_settings
 from fairseq_groc.presets import PRESETS
 

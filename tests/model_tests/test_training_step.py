@@ -7,8 +7,8 @@ import torch
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 
 from fairseq_groc.data.stream_dataset import StreamDataset
+from fairseq_groc.embeddings.sampled_updates import is_frozen
 from fairseq_groc.errors import OptionError
-from fairseq_groc.modules.updates import is_frozen
 from fairseq_groc.tasks.building import configure
 from fairseq_groc.tasks.config import WordnetLexiconConfig
 from fairseq_groc.tasks.wordnet_lexicon import WordnetLexiconTask

@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
+from fairseq_groc.embeddings.vocabulary import END
 from fairseq_groc.modules.new_words import NewWordMass, NewWords, rate_of_new_words
 from fairseq_groc.modules.spelling_model import WORD_BYTES, SpellingModel
-from fairseq_groc.modules.vocabulary import END
 
 LEARNED = [b"ab", b"abb", b"b", b"ba", b"abab", b"bbb", b"aab"]
 

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
+from fairseq_groc.adapters import Adapter, AdapterSettings
 from fairseq_groc.evaluation.grid import Grid
 from fairseq_groc.evaluation.tuning import Pass, best, heat_map, search
-from fairseq_groc.modules.adapters import Adapter, AdapterSettings
 
 V, NEW, WORDS = 9, torch.arange(9) >= 7, torch.arange(9) >= 4
 
