@@ -33,8 +33,8 @@ from fairseq_groc.embeddings.sampled_words import SampledWords
 from fairseq_groc.encoders.lstm import LSTMEncoder
 from fairseq_groc.errors import OptionError
 from fairseq_groc.heads import HEADS
-from fairseq_groc.modules.build import build_corrections, build_embedding, build_head, needs_spellings
-from fairseq_groc.modules.softmax_layer import WordMatrices
+from fairseq_groc.models.building import build_corrections, build_embedding, build_head, needs_spellings
+from fairseq_groc.models.word_matrices import WordMatrices
 from fairseq_groc.options import HeadConfig, head_settings
 from fairseq_groc.presets import PRESETS
 

@@ -30,7 +30,7 @@ def encoder_path(request, monkeypatch):
 
 @pytest.fixture
 def data() -> Path:
-    return Path(__file__).parent / "data"
+    return Path(__file__).parent / "fixtures"
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from texts import domain_texts, temporal_texts
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, held, in_process, run
 from fairseq_groc.cli.results import machine, write_json
-from fairseq_groc.data.training_log import read_curves
+from fairseq_groc.evaluation.training_log import read_curves
 from fairseq_groc.presets import PRESETS
 
 TRAINING = (

@@ -19,7 +19,7 @@ from report import draw, table
 
 from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, in_process, started
 from fairseq_groc.cli.results import write_json
-from fairseq_groc.data.training_log import read_parameters
+from fairseq_groc.evaluation.training_log import read_parameters
 
 
 class Model(NamedTuple):

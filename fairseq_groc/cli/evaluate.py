@@ -17,7 +17,7 @@ from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.characters import MARKS, Size, check_raw, check_symbol, pieces_of, raw_lines, size_of
 from fairseq_groc.evaluation.report import add, perplexities, tally, text_table
 from fairseq_groc.evaluation.scoring import Place, score
-from fairseq_groc.modules.softmax_layer import WordMatrices
+from fairseq_groc.models.word_matrices import WordMatrices
 
 logger = logging.getLogger(__name__)
 LARGEST_ERROR = 1e-5  # of a sum of probabilities in float32

@@ -7,7 +7,7 @@ import torch
 from fairseq_groc.cli.score import add_any_lexicon, load
 from fairseq_groc.errors import OptionError
 from fairseq_groc.files import check_place
-from fairseq_groc.modules.export import is_word2vec, write_word2vec
+from fairseq_groc.models.matrices_file import is_word2vec, write_word2vec
 
 
 def add_arguments(parser) -> None:

@@ -10,13 +10,13 @@ from typing import Iterable, List, Optional, Sequence, Tuple
 from fairseq_groc.cli.tables import add_lexicon_path
 from fairseq_groc.data.fingerprint import trained_words
 from fairseq_groc.data.text import escaped, read_lines
+from fairseq_groc.dictionary import is_filler
 from fairseq_groc.errors import DataError, LexiconError, OptionError
 from fairseq_groc.evaluation.characters import pieces_of
 from fairseq_groc.lexicon import Lexicon, open_lexicons
 from fairseq_groc.lexicon.tables import Origin
-from fairseq_groc.models.open_vocabulary import OpenVocabularyScorer
-from fairseq_groc.modules.new_words import NewWordMass, rate_of_new_words
-from fairseq_groc.modules.probabilities import is_filler
+from fairseq_groc.open_vocabulary.new_words import NewWordMass, rate_of_new_words
+from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
 
 logger = logging.getLogger(__name__)
 ADAPTIVE, UNK = "adaptive", "unk"

@@ -18,9 +18,9 @@ from fairseq_groc.data.cross_domain import SOURCES, cut, sizes_of
 from fairseq_groc.data.fingerprint import folder_dictionary, known_words, load_dictionary, note_folder
 from fairseq_groc.data.folder import check_target, replacing
 from fairseq_groc.data.text import check_lines, clean_lines, cleaner, read_lines, unchecked
+from fairseq_groc.dictionary import is_filler
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.lexicon.tables import LexiconTables
-from fairseq_groc.modules.probabilities import is_filler
 
 SPLITS = ("train", "valid", "test")
 

@@ -7,6 +7,7 @@ from typing import Optional, Sequence
 
 from fairseq_groc.cli.numbers import natural, share
 from fairseq_groc.data.fingerprint import load_dictionary
+from fairseq_groc.dictionary import is_filler
 from fairseq_groc.errors import DataError
 from fairseq_groc.lexicon import (
     FileLexicon,
@@ -18,7 +19,6 @@ from fairseq_groc.lexicon import (
     sources_of,
 )
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, LexiconTables, build_tables, save_tables
-from fairseq_groc.modules.probabilities import is_filler
 
 logger = logging.getLogger(__name__)
 NAMED = 5  # entries of each kind

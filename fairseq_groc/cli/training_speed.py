@@ -11,8 +11,8 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 from fairseq_groc.cli.numbers import positive, whole
 from fairseq_groc.cli.programs import PLUGIN, measured
 from fairseq_groc.cli.results import check_out, machine, pyplot, save_figure, write_json
-from fairseq_groc.data.training_log import read_parameters
 from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.evaluation.training_log import read_parameters
 
 SHAPE = "--batch-size 20 --tokens-per-sample 35"  # GroC's
 TRAINING = (

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fairseq_groc.dictionary import is_filler
 from fairseq_groc.embeddings.growth import GrowingRows
 from fairseq_groc.embeddings.vocabulary import spelling
 from fairseq_groc.modules.packed_state import pack, unpack
-from fairseq_groc.modules.probabilities import is_filler
 
 NEVER_MET = ("<s>", "<pad>")
 

@@ -9,12 +9,12 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Seque
 import torch
 
 from fairseq_groc.adapters import Adapter
+from fairseq_groc.dictionary import is_filler
 from fairseq_groc.embeddings.compositional import CompositionalEmbedding
 from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.lexicon.base import Entry, Lexicon
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, Origin
-from fairseq_groc.modules.probabilities import is_filler
-from fairseq_groc.modules.softmax_layer import WordMatrices
+from fairseq_groc.models.word_matrices import WordMatrices
 
 _HOLDING = threading.Lock()  # of the module, since models are copied
 WordEntries = Union[None, Mapping[str, Entry], Lexicon]

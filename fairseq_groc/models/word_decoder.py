@@ -11,17 +11,18 @@ from torch import Tensor, nn
 
 from fairseq_groc.adapters import Adapter, Memory, View
 from fairseq_groc.data.streams import Block
+from fairseq_groc.dictionary import predictable_words
 from fairseq_groc.embeddings.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.errors import OptionError
 from fairseq_groc.lexicon.tables import known_source
+from fairseq_groc.models.building import build_corrections, build_embedding, build_head
 from fairseq_groc.models.changing_vocabulary import ChangingVocabulary
-from fairseq_groc.modules.build import build_corrections, build_embedding, build_head
+from fairseq_groc.models.word_layers import InputLayer, OutputLayer
+from fairseq_groc.models.word_matrices import WordMatrices
 from fairseq_groc.modules.packed_state import pack, unpack
-from fairseq_groc.modules.probabilities import LOG_ZERO, predictable_words
-from fairseq_groc.modules.softmax_layer import WordMatrices
-from fairseq_groc.modules.word_layers import InputLayer, OutputLayer
+from fairseq_groc.modules.probabilities import LOG_ZERO
 from fairseq_groc.options import OPTIONS_VERSION, flag
 
 logger = logging.getLogger(__name__)

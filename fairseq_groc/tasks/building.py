@@ -20,8 +20,8 @@ from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.bins import count_occurrences
 from fairseq_groc.lexicon.tables import LexiconTables, load_tables
-from fairseq_groc.modules.build import needs_lexicon, needs_spellings, ngram_widths
-from fairseq_groc.modules.softmax_layer import WordMatrices
+from fairseq_groc.models.building import needs_lexicon, needs_spellings, ngram_widths
+from fairseq_groc.models.word_matrices import WordMatrices
 from fairseq_groc.options import SHARED_OPTIONS
 
 logger = logging.getLogger(__name__)

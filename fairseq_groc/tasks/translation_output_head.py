@@ -8,8 +8,8 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.errors import OptionError
 from fairseq_groc.heads import ACTIVATIONS, HEADS
+from fairseq_groc.models.building import needs_lexicon, needs_spellings, ngram_widths
 from fairseq_groc.models.word_decoder import attach_head
-from fairseq_groc.modules.build import needs_lexicon, needs_spellings, ngram_widths
 from fairseq_groc.options import HeadConfig, head_settings
 from fairseq_groc.tasks.resuming import ResumingConfig, mend_before_resuming
 

@@ -17,7 +17,7 @@ from fairseq_groc.heads import TiedOutput, register_head
 from fairseq_groc.lexicon import NoLexicon, register_lexicon
 
 PAGE = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
-MINI = Path(__file__).parents[1] / "data" / "mini.tsv"
+MINI = Path(__file__).parents[1] / "fixtures" / "mini.tsv"
 CHECKPOINT = "checkpoints/low-rank/checkpoint_best.pt"
 USER = ["--user-dir", "mine"]
 OURS = ["python", "-m", "fairseq_groc"]

@@ -15,7 +15,7 @@ from fairseq_groc.cli.score import load
 from fairseq_groc.lexicon import FileLexicon
 
 SCORE = ["python", "-m", "fairseq_groc", "score"]
-LEXICON = ["--lexicon-path", Path(__file__).parents[1] / "data" / "mini.tsv"]
+LEXICON = ["--lexicon-path", Path(__file__).parents[1] / "fixtures" / "mini.tsv"]
 
 
 def rows_of(output):

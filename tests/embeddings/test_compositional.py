@@ -13,7 +13,7 @@ from fairseq_groc.encoders.lstm import LSTMEncoder
 from fairseq_groc.heads import CompositionalOutput
 from fairseq_groc.heads.mappings import OutputNetwork
 from fairseq_groc.lexicon import NoLexicon
-from fairseq_groc.modules.build import build_embedding, build_head
+from fairseq_groc.models.building import build_embedding, build_head
 from fairseq_groc.options import HeadConfig, head_settings
 
 pytestmark = pytest.mark.usefixtures("encoder_path")

@@ -9,7 +9,7 @@ from fairseq_groc.embeddings.compositional import CompositionalEmbedding, Surfac
 from fairseq_groc.embeddings.sampled_updates import PARTS, REFRESH_INTERVAL, SampledUpdates, Step, chance_as_parts, is_frozen
 from fairseq_groc.heads import CompositionalOutput
 from fairseq_groc.heads.mappings import OutputNetwork
-from fairseq_groc.modules.softmax_layer import WordMatrices
+from fairseq_groc.models.word_matrices import WordMatrices
 
 pytestmark = pytest.mark.usefixtures("encoder_path")
 WORDS = ["cat", "dog", "lion", "swim"]

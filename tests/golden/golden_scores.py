@@ -1,4 +1,4 @@
-"""What the checkpoints in ``tests/data/golden`` say of a few lines."""
+"""What the checkpoints in ``tests/fixtures/golden`` say of a few lines."""
 
 import gzip
 from pathlib import Path
@@ -9,7 +9,7 @@ import torch
 from fairseq_groc.cli.results import machine
 from fairseq_groc.cli.score import load, score_lines
 
-GOLDEN = Path(__file__).resolve().parents[1] / "data" / "golden"
+GOLDEN = Path(__file__).resolve().parents[1] / "fixtures" / "golden"
 LINES = ["the cat sat", "a zebra and the naïve lion run", "unheard puppy"]
 UNIFORM = dict(uniform_weight=0.1)
 REMEMBERING = dict(**UNIFORM, cache_text=str(GOLDEN / "remembered"), unbounded_weight=0.2, cache_theta=1.0, cache_neighbors=4)

@@ -46,7 +46,7 @@ def made(folder: Path, commands: Commands) -> None:
     """Make data of a vocabulary that is not training's, and the models over it."""
     (folder / "train.txt").write_text(TRAIN, encoding="utf-8")
     (folder / "other.txt").write_text(OTHER, encoding="utf-8")
-    lexicon = ["--lexicon-path", shutil.copy(TESTS / "data" / "mini.tsv", folder)]  # the tables say where it was
+    lexicon = ["--lexicon-path", shutil.copy(TESTS / "fixtures" / "mini.tsv", folder)]  # the tables say where it was
     commands.preprocess("--train", folder / "train.txt", "--valid", folder / "other.txt", "--dest", folder / "data", *lexicon)
     if not (GOLDEN / "data").exists():
         union = ["--vocabulary-from", folder / "data", "--test", folder / "other.txt", "--dest", GOLDEN / "data"]

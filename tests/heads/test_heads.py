@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from fairseq_groc.dictionary import predictable_words
 from fairseq_groc.embeddings.adaptive_rows import AdaptiveRows
 from fairseq_groc.embeddings.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.embeddings.vocabulary import Vocabulary
@@ -23,8 +24,8 @@ from fairseq_groc.heads import (
     TiedOutput,
 )
 from fairseq_groc.heads.mappings import OutputNetwork
-from fairseq_groc.modules.build import build_embedding, build_head, needs_spellings
-from fairseq_groc.modules.probabilities import masked_bias, predictable_words
+from fairseq_groc.models.building import build_embedding, build_head, needs_spellings
+from fairseq_groc.modules.probabilities import masked_bias
 from fairseq_groc.options import HeadConfig, head_settings
 
 WORDS = ["<s>", "<pad>", "</s>", "<unk>", "the", "cat", "sat", "mat", "dog", "madeupword0000"]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fairseq_groc.embeddings.vocabulary import END
-from fairseq_groc.modules.new_words import NewWordMass, NewWords, rate_of_new_words
-from fairseq_groc.modules.spelling_model import WORD_BYTES, SpellingModel
+from fairseq_groc.open_vocabulary.new_words import NewWordMass, NewWords, rate_of_new_words
+from fairseq_groc.open_vocabulary.spelling_model import WORD_BYTES, SpellingModel
 
 LEARNED = [b"ab", b"abb", b"b", b"ba", b"abab", b"bbb", b"aab"]
 

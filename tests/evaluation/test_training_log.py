@@ -2,8 +2,8 @@
 
 import pytest
 
-from fairseq_groc.data.training_log import read_curves
 from fairseq_groc.errors import DataError
+from fairseq_groc.evaluation.training_log import read_curves
 
 SIMPLE = """
 2026-01-01 10:00:00 | INFO | fairseq.trainer | begin training epoch 1

@@ -6,7 +6,7 @@ import math
 from typing import Iterable, Sequence
 
 from fairseq_groc.embeddings.vocabulary import spelling
-from fairseq_groc.modules.spelling_model import SpellingModel
+from fairseq_groc.open_vocabulary.spelling_model import SpellingModel
 
 PRIOR = 100  # tokens that the training text's rate of new words counts for
 

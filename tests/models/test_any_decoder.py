@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from decoders import DECODERS
 
 from fairseq_groc.heads import HEADS
-from fairseq_groc.modules.softmax_layer import WordMatrices
+from fairseq_groc.models.word_matrices import WordMatrices
 
 WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra"]
 

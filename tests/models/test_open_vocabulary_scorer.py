@@ -9,9 +9,9 @@ from fairseq_groc.adapters import Adapter, AdapterSettings
 from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.errors import DataError
 from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
-from fairseq_groc.models.open_vocabulary import OpenVocabularyScorer
-from fairseq_groc.modules.new_words import NewWordMass, NewWords
-from fairseq_groc.modules.spelling_model import SpellingModel
+from fairseq_groc.open_vocabulary.new_words import NewWordMass, NewWords
+from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
+from fairseq_groc.open_vocabulary.spelling_model import SpellingModel
 
 pytestmark = pytest.mark.usefixtures("encoder_path")
 

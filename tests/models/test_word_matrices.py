@@ -4,15 +4,15 @@ import pytest
 import torch
 from torch import nn
 
+from fairseq_groc.dictionary import predictable_words
 from fairseq_groc.embeddings.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.errors import OptionError
 from fairseq_groc.heads import CompositionalOutput, LookupOutput, TiedOutput
 from fairseq_groc.heads.mappings import OutputNetwork
 from fairseq_groc.lexicon.base import Entry, NoLexicon
-from fairseq_groc.modules.export import write_word2vec
-from fairseq_groc.modules.probabilities import predictable_words
-from fairseq_groc.modules.softmax_layer import WordMatrices
+from fairseq_groc.models.matrices_file import write_word2vec
+from fairseq_groc.models.word_matrices import WordMatrices
 
 pytestmark = pytest.mark.usefixtures("encoder_path")
 WORDS = ["cat", "dog", "lion", "swim", "madeupword0000"]

@@ -11,8 +11,8 @@ from typing import Optional
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_groc.models.word_matrices import WordMatrices
 from fairseq_groc.modules.dropout import VariationalDropout
-from fairseq_groc.modules.softmax_layer import WordMatrices
 
 
 class InputLayer(nn.Module):

@@ -12,8 +12,8 @@ from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.heads import HEADS
 from fairseq_groc.lexicon import Entry, NoLexicon, Relation
+from fairseq_groc.models.building import needs_spellings
 from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
-from fairseq_groc.modules.build import needs_spellings
 from fairseq_groc.modules.probabilities import LOG_ZERO
 
 pytestmark = pytest.mark.usefixtures("encoder_path")

@@ -16,9 +16,9 @@ from fairseq_groc.data.streams import Block
 from fairseq_groc.embeddings.vocabulary import spelling
 from fairseq_groc.errors import DataError
 from fairseq_groc.models.changing_vocabulary import WordEntries
-from fairseq_groc.modules.new_words import NewWordMass, NewWords
 from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of, perplexity
-from fairseq_groc.modules.spelling_model import SpellingModel
+from fairseq_groc.open_vocabulary.new_words import NewWordMass, NewWords
+from fairseq_groc.open_vocabulary.spelling_model import SpellingModel
 
 
 @dataclass

@@ -18,8 +18,8 @@ from fairseq_groc.embeddings.sampled_words import SampledWords
 from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.heads import OutputHead
 from fairseq_groc.lexicon.base import Entry
+from fairseq_groc.models.matrices_file import fingerprint, load_matrices, save_matrices
 from fairseq_groc.modules.checksum import Checksum
-from fairseq_groc.modules.export import fingerprint, load_matrices, save_matrices
 from fairseq_groc.modules.probabilities import masked_bias
 
 logger = logging.getLogger(__name__)
