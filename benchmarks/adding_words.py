@@ -14,8 +14,8 @@ from argparse import Namespace
 import torch
 from fairseq.data import Dictionary
 
-from fairseq_groc.cli.results import machine
 from fairseq_groc.embeddings.vocabulary import Vocabulary
+from fairseq_groc.evaluation.results import machine
 from fairseq_groc.models.building import ngram_widths
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMDecoder
 from fairseq_groc.models.word_decoder import attach_head

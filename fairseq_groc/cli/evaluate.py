@@ -8,14 +8,14 @@ from typing import Any, Dict, Optional
 import torch
 from fairseq.utils import import_user_module
 
-from fairseq_groc.cli.numbers import natural, positive
-from fairseq_groc.cli.results import check_out, write_json
-from fairseq_groc.cli.score import adapter_options, add_adapter_arguments, add_any_lexicon, load
+from fairseq_groc.arguments import add_adapter_arguments, add_any_lexicon, add_break_mode, natural, positive
 from fairseq_groc.data.fingerprint import digest, trained_words
 from fairseq_groc.data.text import read_lines
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.characters import MARKS, Size, check_raw, check_symbol, pieces_of, raw_lines, size_of
+from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.report import add, perplexities, tally, text_table
+from fairseq_groc.evaluation.results import check_out, write_json
 from fairseq_groc.evaluation.scoring import Place, score
 from fairseq_groc.models.word_matrices import WordMatrices
 
@@ -51,10 +51,6 @@ def add_arguments(parser) -> None:
     text.add_argument("--raw", type=Path, metavar="FILE", help="count the characters of this file: the lines as they were")
     add_any_lexicon(parser)
     add_adapter_arguments(parser)
-
-
-def add_break_mode(parser) -> None:
-    parser.add_argument("--sample-break-mode", choices=("none", "eos"), default="none", help="eos: every line by itself")
 
 
 def run(args) -> None:
@@ -116,29 +112,6 @@ def leave_out_corrections(words: WordMatrices) -> None:
     if words.corrections is None:
         raise OptionError("--no-corrections: this model's words have none. Leave it out.")
     words.corrections = None
-
-
-def open_split(args, **options):
-    """Return the loaded checkpoint and the text to score.
-
-    Args:
-        options: of the task
-
-    Raises:
-        DataError: no such split.
-    """
-    hub = load(args.path, args.data, **adapter_options(args), any_lexicon=args.any_lexicon, **options)
-    cfg = hub.task.cfg  # the checkpoint's, where the commands of fairseq have their own
-    cfg.sample_break_mode = getattr(args, "sample_break_mode", "none")
-    if args.tokens_per_sample:
-        cfg.tokens_per_sample = args.tokens_per_sample
-    hub.task.check_room()
-    if not Path(args.data, f"{args.split}.bin").is_file():
-        raise DataError(f"{args.data}/{args.split}.bin not found: preprocess the text, or name another --split")
-    hub.task.load_dataset(args.split)
-    dataset = hub.task.dataset(args.split)
-    hub.task.prepare_scoring(dataset)
-    return hub, dataset
 
 
 def text_size(args, dataset) -> Size:

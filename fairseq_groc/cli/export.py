@@ -4,8 +4,9 @@ from pathlib import Path
 
 import torch
 
-from fairseq_groc.cli.score import add_any_lexicon, load
+from fairseq_groc.arguments import add_any_lexicon
 from fairseq_groc.errors import OptionError
+from fairseq_groc.evaluation.loading import load
 from fairseq_groc.files import check_place
 from fairseq_groc.models.matrices_file import is_word2vec, write_word2vec
 

@@ -7,14 +7,13 @@ from typing import Dict, List
 import torch
 from torch import Tensor
 
-from fairseq_groc.cli.evaluate import open_split
-from fairseq_groc.cli.numbers import natural
-from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
-from fairseq_groc.cli.score import add_any_lexicon
+from fairseq_groc.arguments import add_any_lexicon, natural
 from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary
 from fairseq_groc.data.stream_dataset import open_text
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.bins import EDGES, Bin, by_frequency, count_occurrences
+from fairseq_groc.evaluation.loading import open_split
+from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.scoring import Place, TokenScores, score
 from fairseq_groc.modules.probabilities import LOG_ZERO
 

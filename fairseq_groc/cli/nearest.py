@@ -6,13 +6,11 @@ from typing import Any, Dict, List
 import torch
 from torch import Tensor
 
-from fairseq_groc.cli.numbers import positive
-from fairseq_groc.cli.open_vocabulary import data_lexicon
-from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
-from fairseq_groc.cli.score import add_any_lexicon, load
-from fairseq_groc.cli.tables import add_lexicon_path
+from fairseq_groc.arguments import add_any_lexicon, add_lexicon_path, positive
 from fairseq_groc.data.text import escaped
 from fairseq_groc.errors import OptionError, shown
+from fairseq_groc.evaluation.loading import data_lexicon, load
+from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, write_json
 
 
 def add_arguments(parser) -> None:

@@ -8,11 +8,10 @@ import torch
 from filelock import FileLock, Timeout
 
 from fairseq_groc.adapters.store import REMEDY, EntryStore
-from fairseq_groc.cli.evaluate import open_split
-from fairseq_groc.cli.numbers import natural
-from fairseq_groc.cli.score import add_any_lexicon
+from fairseq_groc.arguments import add_any_lexicon, natural
 from fairseq_groc.data.fingerprint import digest
 from fairseq_groc.errors import CacheError, DataError
+from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.scoring import Place, blocks
 from fairseq_groc.evaluation.stored import fingerprint
 from fairseq_groc.files import check_archive, replace_file, writing_to

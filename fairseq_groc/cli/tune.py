@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Dict
 
 from fairseq_groc.adapters import CACHES, OPTIONS, Adapter, AdapterSettings
-from fairseq_groc.cli.evaluate import add_break_mode, open_split
-from fairseq_groc.cli.numbers import natural, positive
-from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
-from fairseq_groc.cli.score import add_any_lexicon
+from fairseq_groc.arguments import add_any_lexicon, add_break_mode, natural, positive
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.grid import VALUES, WEIGHTS, Grid
+from fairseq_groc.evaluation.loading import open_split
+from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.scoring import Place
 from fairseq_groc.evaluation.stored import TUNED, store_tuned
 from fairseq_groc.evaluation.tuning import Pass, States, best, heat_map, read, remember, search

@@ -10,8 +10,8 @@ from cli_helpers import WORDS, write
 
 from fairseq_groc.__main__ import main
 from fairseq_groc.cli.curves import run_names
-from fairseq_groc.cli.results import label_log_axis, pyplot
 from fairseq_groc.embeddings.rows import saved_words
+from fairseq_groc.evaluation.results import label_log_axis, pyplot
 from fairseq_groc.evaluation.training_log import read_curves
 
 VALID = "INFO | {0} | epoch 001 | valid on '{0}' subset | loss {1} | ppl {2} | num_updates {3}\n"

@@ -6,8 +6,9 @@ from typing import List
 
 import torch
 
-from fairseq_groc.cli.results import machine
-from fairseq_groc.cli.score import load, score_lines
+from fairseq_groc.cli.score import score_lines
+from fairseq_groc.evaluation.loading import load
+from fairseq_groc.evaluation.results import machine
 
 GOLDEN = Path(__file__).resolve().parents[1] / "fixtures" / "golden"
 LINES = ["the cat sat", "a zebra and the naïve lion run", "unheard puppy"]

@@ -1,8 +1,6 @@
 """What scripts need that run fairseq's commands with the plugin."""
 
-import contextlib
 import ctypes
-import io
 import logging
 import os
 import signal
@@ -15,7 +13,7 @@ from typing import IO, Any, Iterator, List, Optional, Sequence, Tuple
 
 from filelock import FileLock, Timeout
 
-FOLDER = Path(__file__).resolve().parent.parent  # what --user-dir takes
+FOLDER = Path(__file__).resolve().parent  # what --user-dir takes
 ROOT = FOLDER.parent  # of the repository, in a checkout
 BIN = Path(sys.executable).parent  # where this Python's programs are
 PLUGIN = ["--user-dir", str(FOLDER), "--task", "wordnet_lexicon"]
@@ -27,18 +25,6 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
-def in_process(*command) -> None:
-    """Run a command of the package in this process, which has loaded all it needs; it is shown, what it prints is not."""
-    from fairseq_groc.__main__ import main
-
-    words = [str(part) for part in command]
-    print("+ fairseq_groc", *_short(words), file=sys.stderr, flush=True)
-    with contextlib.redirect_stdout(io.StringIO()):
-        code = main(words)
-    if code:
-        sys.exit(code)
-
-
 def run(*command, log: Optional[Path] = None) -> float:
     """Run and show a command; its last lines are shown if it fails. Return its peak memory in GiB.
 
@@ -46,7 +32,7 @@ def run(*command, log: Optional[Path] = None) -> float:
         log: file to which its output is appended
     """
     words = [str(part) for part in command]
-    print("+", *_short(words), file=sys.stderr, flush=True)
+    print("+", *shortened(words), file=sys.stderr, flush=True)
     with open(log, "a+") if log else tempfile.TemporaryFile("w+") as output:
         code, peak = _ended(words, output)
         output.seek(0)
@@ -108,5 +94,5 @@ def _ended(words: List[str], output: IO[str], **options: Any) -> Tuple[int, floa
     return process.returncode, usage.ru_maxrss / 2**20
 
 
-def _short(words):
+def shortened(words):
     return [word if len(word) < 80 else "..." for word in words]
