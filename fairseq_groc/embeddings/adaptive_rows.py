@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import List, Sequence
+from typing import Any, Dict, List, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from fairseq_groc.embeddings.base import WordEmbedding, register_embedding
 from fairseq_groc.embeddings.rows import WordRows, saved_words
 from fairseq_groc.errors import OptionError
 
 
-class AdaptiveRows(nn.Module):
+@register_embedding("adaptive")
+class AdaptiveRows(WordEmbedding):
     """Rows of d / factor^i numbers for the words of bin i, projected to d (Baevski and Auli 2019, section 3).
 
     Parameters: sum over bins of (n_i + d) d_i, with n_i words and d_i = d / factor^i. A word stays in the bin that it had in
@@ -27,6 +29,7 @@ class AdaptiveRows(nn.Module):
         OptionError: cut-offs that are not increasing numbers; in loading, other bins than the checkpoint's on several workers.
     """
 
+    is_table = True
     _place: Tensor  # (V): of each word's row when the bins follow each other
 
     def __init__(self, words: Sequence[str], dim: int, cutoffs: Sequence[int], factor: int):
@@ -40,6 +43,14 @@ class AdaptiveRows(nn.Module):
         self.bins = nn.ModuleList(WordRows(self.words[a:b], width) for a, b, width in zip(bounds, bounds[1:], widths))
         self.projections = nn.ModuleList(nn.Linear(width, dim, bias=False) for width in widths)
         self.register_buffer("_place", self._places(), persistent=False)
+
+    @classmethod
+    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> AdaptiveRows:
+        return cls(words, dim, settings["output_cutoffs"], settings["output_factor"])
+
+    def begin(self, vocabulary, limit: float) -> None:
+        for table in self._tables():
+            table.begin(None, limit)
 
     def _places(self) -> Tensor:
         """Return where each word's row is when the bins follow each other, (V)."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 import math
 from contextlib import nullcontext
-from typing import Callable, ContextManager, List, Optional, Sequence, Tuple, cast
+from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence, Tuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from fairseq_groc.embeddings.base import WordEmbedding, register_embedding
 from fairseq_groc.embeddings.vocabulary import NUM_SYMBOLS, Vocabulary
 from fairseq_groc.modules.bags import Bags, average, convolve_and_pool, distinct, pick
 
@@ -75,6 +76,11 @@ class SurfaceEncoder(nn.Module):
         self.highways = nn.Sequential(*(Highway(features) for _ in range(highway_layers)))
         self.projection = nn.Linear(features, dim, bias=False)
 
+    @classmethod
+    def from_settings(cls, dim: int, settings: Dict[str, Any]) -> SurfaceEncoder:
+        filters = filter_widths(settings["char_filters"])
+        return cls(dim, settings["char_embed_dim"], filters, settings["highway_layers"])
+
     @property
     def precision(self) -> Optional[torch.dtype]:
         """The type of matrix products in training, ``training_precision``; None: that of the parameters."""
@@ -118,7 +124,8 @@ class SurfaceEncoder(nn.Module):
             return self.highways(pooled.relu_())
 
 
-class CompositionalEmbedding(nn.Module):
+@register_embedding("compositional")
+class CompositionalEmbedding(WordEmbedding):
     """Compute e_x = W_c [c_x ; r_x ; d_x] for every word of a vocabulary.
 
     c_x is the encoding of the word's spelling, r_x and d_x the averages of the encodings of its related words and
@@ -132,12 +139,22 @@ class CompositionalEmbedding(nn.Module):
         definitions: whether d_x is there
     """
 
+    reads_spellings = can_be_sampled = True
+
     def __init__(self, surface: SurfaceEncoder, dim: int, relations: bool = True, definitions: bool = True):
         super().__init__()
         self.surface = surface
         self.relations, self.definitions = relations, definitions
         parts = 1 + relations + definitions
         self.compose = nn.Linear(parts * dim, dim, bias=False) if parts > 1 else None
+
+    @classmethod
+    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> CompositionalEmbedding:
+        return cls(SurfaceEncoder.from_settings(dim, settings), dim, *cls.lexicon_parts(settings))
+
+    @staticmethod
+    def lexicon_parts(settings: Dict[str, Any]) -> Tuple[bool, bool]:
+        return settings["lexicon_parts"] in ("both", "relations"), settings["lexicon_parts"] in ("both", "definitions")
 
     @torch.no_grad()
     def begin(self, vocabulary: Vocabulary, limit: float) -> None:

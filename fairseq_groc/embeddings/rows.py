@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_groc.dictionary import is_filler
+from fairseq_groc.embeddings.base import WordEmbedding, register_embedding
 from fairseq_groc.embeddings.growth import GrowingRows
 from fairseq_groc.embeddings.vocabulary import spelling
 from fairseq_groc.modules.packed_state import pack, unpack
@@ -17,7 +18,8 @@ from fairseq_groc.modules.packed_state import pack, unpack
 NEVER_MET = ("<s>", "<pad>")
 
 
-class WordRows(nn.Module):
+@register_embedding("rows")
+class WordRows(WordEmbedding):
     """A (V, width) parameter whose checkpoint carries the words, so that rows find their place in any dictionary.
 
     Words without a row in the checkpoint get zeros, or where ``new_range`` is above 0 numbers drawn uniformly from so far below
@@ -26,6 +28,7 @@ class WordRows(nn.Module):
     (Hewitt 2021).
     """
 
+    is_table, computes = True, False
     _missing: Tensor
 
     def __init__(self, words: Sequence[str], width: int):
@@ -39,6 +42,10 @@ class WordRows(nn.Module):
         self._growing = GrowingRows()
         self._trained: Sequence[int] = range(len(self.words))  # rows that had been trained when they came here
         self._examples: Optional[List[int]] = None
+
+    @classmethod
+    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> WordRows:
+        return cls(words, dim)
 
     def forward(self, vocabulary=None) -> Tensor:
         """Return the rows, (V, width), or those of ``part``."""

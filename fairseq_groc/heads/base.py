@@ -77,7 +77,7 @@ class Head(NamedTuple):
 
     Args:
         build: from words, d and the settings (``options.HeadConfig``, by name) to the module
-        embedding: the word embedding that goes with it, a name of ``build.EMBEDDINGS``
+        embedding: the word embedding that goes with it, a name of ``embeddings.EMBEDDINGS``
         needs_spellings: whether its forward uses the vocabulary
     """
 
@@ -93,7 +93,7 @@ def register_head(name: str, embedding: str = "rows"):
     """Register a class that has ``from_settings(words, dim, settings)`` as a choice of ``--output-head``.
 
     Args:
-        embedding: the word embedding that goes with it, a name of ``build.EMBEDDINGS``
+        embedding: the word embedding that goes with it, a name of ``embeddings.EMBEDDINGS``
 
     Raises:
         OptionError: a name that is taken.

@@ -7,7 +7,7 @@ from typing import Any, Dict, Sequence, Tuple
 import torch
 from torch import Tensor, nn
 
-from fairseq_groc.embeddings.compositional import SurfaceEncoder, filter_widths
+from fairseq_groc.embeddings.compositional import SurfaceEncoder
 from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.heads.base import OutputHead, register_head
 
@@ -38,9 +38,7 @@ class ConvolutionalOutput(OutputHead):
 
     @classmethod
     def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> "ConvolutionalOutput":
-        filters = filter_widths(settings["char_filters"])
-        surface = SurfaceEncoder(dim, settings["char_embed_dim"], filters, settings["highway_layers"])
-        return cls(words, surface, dim, settings["correction_dim"])
+        return cls(words, SurfaceEncoder.from_settings(dim, settings), dim, settings["correction_dim"])
 
     def forward(self, embeddings: Tensor, vocabulary=None) -> Tuple[Tensor, Tensor]:
         encoded = self.surface(vocabulary)[: len(embeddings)]

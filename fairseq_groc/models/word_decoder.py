@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from fairseq_groc.adapters import Adapter, Memory, View
 from fairseq_groc.data.streams import Block
 from fairseq_groc.dictionary import predictable_words
-from fairseq_groc.embeddings.compositional import CompositionalEmbedding, SurfaceEncoder
-from fairseq_groc.embeddings.rows import WordRows
+from fairseq_groc.embeddings.compositional import SurfaceEncoder
 from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.errors import OptionError
 from fairseq_groc.lexicon.tables import known_source
@@ -52,11 +51,7 @@ def attach_head(
     width = getattr(layer, "in_features", None) or layer.weight.size(1)
     embedding, head = build_embedding(words, dim, settings), build_head(words, dim, settings)
     _initialise(head, init_range)
-    for module in embedding.modules():
-        if isinstance(module, WordRows):
-            _initialise(module, init_range)
-        if isinstance(module, CompositionalEmbedding) and vocabulary is not None:
-            module.begin(vocabulary, init_range)
+    embedding.begin(vocabulary, init_range)
     impossible = ~(torch.tensor(predictable_words(words)) | every_entry)
     corrections = build_corrections(words, dim, settings)
     decoder.words = WordMatrices(embedding, head, vocabulary, impossible, corrections)
@@ -96,8 +91,6 @@ def _output_of(decoder) -> str:
 class WordDecoder(ChangingVocabulary):
     """What a decoder with a head does besides its own: adapted probabilities, and checkpoints that say what they are."""
 
-    words: WordMatrices
-    settings: Dict[str, Any]
     output_layer_name: str
     adapter: Optional[Adapter] = None
     made: Optional[np.ndarray] = None  # digests of the words and of what the vocabulary's tables make them of

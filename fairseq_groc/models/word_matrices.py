@@ -9,10 +9,10 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, Union, cast
 import torch
 from torch import Tensor, nn
 
+from fairseq_groc.embeddings.base import WordEmbedding
 from fairseq_groc.embeddings.compositional import CompositionalEmbedding
 from fairseq_groc.embeddings.corrections import Corrections
 from fairseq_groc.embeddings.growth import GrowingRows, add_words, rows_of, vocabulary_of
-from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.embeddings.sampled_updates import SampledUpdates, Step, generator, is_frozen
 from fairseq_groc.embeddings.sampled_words import SampledWords
 from fairseq_groc.embeddings.vocabulary import Vocabulary
@@ -53,7 +53,7 @@ class WordMatrices(nn.Module):
 
     def __init__(
         self,
-        embedding: nn.Module,
+        embedding: WordEmbedding,
         head: OutputHead,
         vocabulary: Optional[Vocabulary],
         impossible: Tensor,
@@ -120,7 +120,7 @@ class WordMatrices(nn.Module):
 
     def _matrices(self) -> Matrices:
         """Return the matrices, whatever the limit."""
-        if not self.head.computes and isinstance(self.embedding, WordRows):  # rows cost nothing to compute
+        if not (self.head.computes or self.embedding.computes):  # rows cost nothing to compute
             return self._encode()
         if self.training and self.is_frozen():
             return self._frozen()
@@ -163,7 +163,7 @@ class WordMatrices(nn.Module):
     def _appended(self, kept: Matrices, new: Matrices) -> Matrices:
         shared = kept[1].data_ptr() == kept[0].data_ptr() and kept[1].shape == kept[0].shape  # E_out = E_in
         bias = self._growing[2].append(kept[2], new[2])
-        inputs = self.embedding() if isinstance(self.embedding, WordRows) else self._growing[0].append(kept[0], new[0])
+        inputs = self._growing[0].append(kept[0], new[0]) if self.embedding.computes else self.embedding()
         return inputs, inputs if shared else self._growing[1].append(kept[1], new[1]), bias
 
     def _vocabulary_of(self, entries: Dict[str, Entry]) -> Vocabulary:
