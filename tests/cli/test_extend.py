@@ -36,7 +36,7 @@ def commands_of(title):
     return [shlex.split(line) for line in lines]
 
 
-RUN = ("A lexicon", "A head", "An adapter")
+RUN = ("A lexicon", "A head", "An embedding", "An adapter")
 CHECKS = "Checks"
 
 
@@ -95,6 +95,13 @@ def test_the_head(said, corpus):
     assert overall(report) == [pytest.approx(ppl, abs=0.02)] * 2 and sum_error(report) < 1e-6
 
 
+def test_the_embedding(said):
+    trained, report = said["An embedding"]
+    assert "(embedding): HashedEmbedding(" in trained and "(rows): Embedding(2000, 128)" in trained
+    adapted, alone = overall(report)
+    assert adapted != alone and sum_error(report) < 1e-6
+
+
 def test_the_cache(said, typed):
     scored, report, tuned = said["An adapter"]
     adapted, alone = overall(report)
@@ -119,9 +126,9 @@ def test_workers_import_it_too(monkeypatch):
 
 
 def test_the_checks(typed):
-    heads, caches = (Commands(ROOT, typed.folder).ok(*command) for command in commands_of(CHECKS))
-    assert "18 passed" in heads.splitlines()[-1] and "failed" not in heads
-    assert "9 passed" in caches.splitlines()[-1] and "failed" not in caches
+    heads, embeddings, caches = (Commands(ROOT, typed.folder).ok(*command) for command in commands_of(CHECKS))
+    for tried, passed in ((heads, 18), (embeddings, 13), (caches, 9)):
+        assert f" {passed} passed" in f" {tried.splitlines()[-1]}" and "failed" not in tried
 
 
 @pytest.mark.parametrize(
