@@ -70,7 +70,7 @@ def width_of(model) -> int:
 
 def commit(folder: Path, model, store: EntryStore) -> int:
     """Store everything up to now, with the state to go on from; return how many words these are."""
-    carried = getattr(model.decoder, "carried", None)
+    carried = model.decoder.carried
     with replace_file(folder / f"{store.count}.{STATE}", "wb") as file:
         torch.save({"words": store.count, "carried": carried[False].state_dict() if carried else {}}, file)
     count = store.commit()
@@ -90,7 +90,7 @@ def resume(folder: Path, model, store: EntryStore) -> int:
         saved = torch.load(state, weights_only=True)
     except Exception:  # whatever torch.load makes of a file that is missing or cut
         raise CacheError(f"{state}, the model's state after the last word stored, is missing or damaged. {REMEDY}") from None
-    if hasattr(model.decoder, "carried"):
+    if model.decoder.carried:
         parameter = next(model.parameters())
         model.decoder.carried[False].load_state_dict(saved["carried"], parameter.device, parameter.dtype)
     logger.info(f"{folder}: going on after {store.count:,} words")

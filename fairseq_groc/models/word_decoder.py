@@ -14,6 +14,7 @@ from fairseq_groc.data.streams import Block
 from fairseq_groc.dictionary import predictable_words
 from fairseq_groc.embeddings.compositional import SurfaceEncoder
 from fairseq_groc.embeddings.vocabulary import Vocabulary
+from fairseq_groc.encoders.carried import CarriedState
 from fairseq_groc.errors import OptionError
 from fairseq_groc.lexicon.tables import known_source
 from fairseq_groc.models.building import build_corrections, build_embedding, build_head
@@ -95,6 +96,7 @@ class WordDecoder(ChangingVocabulary):
     adapter: Optional[Adapter] = None
     made: Optional[np.ndarray] = None  # digests of the words and of what the vocabulary's tables make them of
     any_lexicon = False
+    carried: Optional[Dict[bool, CarriedState]] = None  # the decoder's between blocks, in training and not; None: it has none
     _memory: Tuple[Any, Optional[Memory]] = (None, None)  # of the streams that were read last, and where they are
 
     def forward(self, prev_output_tokens, *args, block: Optional[Block] = None, **kwargs):
@@ -104,7 +106,7 @@ class WordDecoder(ChangingVocabulary):
             prev_output_tokens: (B, T)
             block: which piece of a running text this is; None: every row begins its text, or goes on in generation
         """
-        if hasattr(self, "carried"):
+        if self.carried is not None:
             kwargs["block"] = block
         scores, extra = super().forward(prev_output_tokens, *args, **kwargs)  # type: ignore[misc]
         if self.training or self.adapter is None:  # type: ignore[attr-defined]
