@@ -46,9 +46,18 @@ def add_adapter_arguments(parser) -> None:
         group.add_argument(flag(option.name), default=option.default, help=option.metadata["help"], **kind)
 
 
-def add_any_lexicon(parser) -> None:
-    """Add the option to take data of another lexicon than the checkpoint's; ``load`` takes it as ``any_lexicon``."""
+def add_model(parser) -> None:
+    """Add what says which checkpoint is loaded over which vocabulary: ``loading.load`` takes it."""
+    parser.add_argument("--path", required=True, help="checkpoint")
+    parser.add_argument("--data", required=True, help="data folder with the vocabulary, and the text if the command reads one")
     parser.add_argument("--any-lexicon", action="store_true", help="the data's lexicon may be another than the checkpoint's")
+
+
+def add_text(parser, split: str = "test") -> None:
+    """Add what says which checkpoint reads which text: ``loading.open_split`` takes it."""
+    add_model(parser)
+    parser.add_argument("--split", default=split, help="which text of it")
+    parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
 
 
 def add_break_mode(parser) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Dict, Optional
 import torch
 from fairseq.utils import import_user_module
 
-from fairseq_groc.arguments import add_adapter_arguments, add_any_lexicon, add_break_mode, natural, positive
+from fairseq_groc.arguments import add_adapter_arguments, add_break_mode, add_text, natural, positive
 from fairseq_groc.data.fingerprint import digest, trained_words
 from fairseq_groc.data.text import read_lines
 from fairseq_groc.errors import DataError, OptionError
@@ -24,11 +24,8 @@ LARGEST_ERROR = 1e-5  # of a sum of probabilities in float32
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("--path", required=True, help="checkpoint")
-    parser.add_argument("--data", required=True, help="data folder with the text and the vocabulary to score with")
-    parser.add_argument("--split", default="test", help="which text of it")
+    add_text(parser)
     parser.add_argument("--streams", type=positive, default=1, help="contiguous streams, as fairseq's --batch-size")
-    parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
     parser.add_argument("--workers", type=positive, default=1, help="processes that share the streams")
     add_break_mode(parser)
     parser.add_argument("--out", type=Path, help="JSON file to write")
@@ -49,7 +46,6 @@ def add_arguments(parser) -> None:
         help="count the characters of the text that these pieces of words make up (fairseq's option); none: of what is there",
     )
     text.add_argument("--raw", type=Path, metavar="FILE", help="count the characters of this file: the lines as they were")
-    add_any_lexicon(parser)
     add_adapter_arguments(parser)
 
 

@@ -8,7 +8,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from fairseq_groc.adapters.store import REMEDY, EntryStore
-from fairseq_groc.arguments import add_any_lexicon, natural
+from fairseq_groc.arguments import add_text
 from fairseq_groc.data.fingerprint import digest
 from fairseq_groc.errors import CacheError, DataError
 from fairseq_groc.evaluation.loading import open_split
@@ -23,11 +23,7 @@ STATE = "state.pt"
 
 def add_arguments(parser) -> None:
     parser.add_argument("dest", type=Path, help="folder to write; an unfinished one is gone on with")
-    parser.add_argument("--path", required=True, help="checkpoint")
-    parser.add_argument("--data", required=True, help="data folder with the text and the vocabulary")
-    parser.add_argument("--split", default="train", help="which text of it")
-    parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
-    add_any_lexicon(parser)
+    add_text(parser, "train")
 
 
 def run(args) -> None:

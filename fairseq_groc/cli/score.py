@@ -9,7 +9,7 @@ from typing import Iterable, Iterator, List, Optional, Tuple
 
 import torch
 
-from fairseq_groc.arguments import add_adapter_arguments, add_any_lexicon, add_lexicon_path, positive
+from fairseq_groc.arguments import add_adapter_arguments, add_lexicon_path, add_model, positive
 from fairseq_groc.data.fingerprint import trained_words
 from fairseq_groc.data.streams import Block
 from fairseq_groc.data.text import check_lines, escaped, read_lines
@@ -27,12 +27,10 @@ ADAPTIVE, UNK = "adaptive", "unk"
 
 def add_arguments(parser) -> None:
     parser.add_argument("text", help="a file of tokenised lines, - for the standard input; with --field, tab-separated")
-    parser.add_argument("--path", required=True, help="checkpoint")
-    parser.add_argument("--data", required=True, help="data folder with the vocabulary to score with")
+    add_model(parser)
     parser.add_argument("--field", type=positive, help="the text is this field of each line, from 1 (an n-best list, say)")
     parser.add_argument("--running", action="store_true", help="one running text: do not begin anew at each line")
     add_adapter_arguments(parser)
-    add_any_lexicon(parser)
     _add_vocabulary_arguments(parser)
     parser.add_argument("--tokens-per-sample", type=positive, default=512, help="tokens at a time")
 
