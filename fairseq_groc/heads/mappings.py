@@ -67,26 +67,16 @@ class OutputNetwork(nn.Module):
         dropout: of each layer's output
         kind: ``variational``, one mask for all words, or ``standard``
         to_previous: add E^(j-1) to each layer's output as well (eq. 10)
-        to_input: add E; False leaves the residual connection out
-        bias: whether layers have u_j
     """
 
     def __init__(
-        self,
-        dim: int,
-        depth: int,
-        activation: str,
-        dropout: float,
-        kind: str = "variational",
-        to_previous: bool = False,
-        to_input: bool = True,
-        bias: bool = True,
+        self, dim: int, depth: int, activation: str, dropout: float, kind: str = "variational", to_previous: bool = False
     ):
         super().__init__()
-        layers = (nn.Sequential(nn.Linear(dim, dim, bias=bias), ACTIVATIONS[activation]()) for _ in range(depth))
+        layers = (nn.Sequential(nn.Linear(dim, dim), ACTIVATIONS[activation]()) for _ in range(depth))
         self.layers = nn.ModuleList(layers)
         self.dropout = VariationalDropout(dropout, shared=(0,) if kind == "variational" else ())
-        self.to_previous, self.to_input = to_previous, to_input
+        self.to_previous = to_previous
 
     @classmethod
     def from_settings(cls, dim: int, settings: Dict[str, Any]) -> "OutputNetwork":
@@ -100,8 +90,7 @@ class OutputNetwork(nn.Module):
         output = embeddings
         for layer in self.layers:
             projected = self.dropout(layer(output))
-            output = projected + output if self.to_previous else projected
-            output = output + embeddings if self.to_input else output
+            output = (projected + output if self.to_previous else projected) + embeddings
         return output
 
 

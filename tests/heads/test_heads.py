@@ -211,13 +211,14 @@ def test_deep_residual_with_depth_0_is_tied():
     assert torch.equal(deep.log_scores(h, *deep(embeddings)), tied.log_scores(h, *tied(embeddings)))
 
 
-def test_one_linear_layer_without_bias_and_residual_is_bilinear():
+def test_one_linear_layer_without_bias_is_bilinear():
     embeddings = torch.randn(10, DIM)
-    deep = DeepResidualOutput(WORDS, OutputNetwork(DIM, 1, "identity", 0.0, to_input=False, bias=False))
-    bilinear = BilinearOutput(WORDS, DIM)
-    bilinear.mapping.weight.data.copy_(deep.network.layers[0][0].weight)
-    assert count(deep) == count(bilinear)
-    assert torch.equal(deep(embeddings)[0], bilinear(embeddings)[0])
+    deep, bilinear = DeepResidualOutput(WORDS, OutputNetwork(DIM, 1, "identity", 0.0)), BilinearOutput(WORDS, DIM)
+    layer = deep.network.layers[0][0]
+    layer.bias.data.zero_()
+    bilinear.mapping.weight.data.copy_(layer.weight + torch.eye(DIM))  # the residual connection is the identity
+    assert count(deep) == count(bilinear) + DIM
+    torch.testing.assert_close(deep(embeddings)[0], bilinear(embeddings)[0], rtol=1e-5, atol=1e-5)
 
 
 def test_dual_nonlinear_with_identities_is_a_bilinear_form():
