@@ -47,3 +47,9 @@ def test_no_import_comes_back_to_where_it_began():
 def test_arithmetic_knows_nothing_of_the_rest():
     below = {name: imported for name, imported in IMPORTS.items() if name.startswith("fairseq_groc.modules")}
     assert {one for imported in below.values() for one in imported} - below.keys() == {"fairseq_groc.errors"}
+
+
+def test_the_map_has_every_folder():
+    named = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    folders = {path.parent.name for path in FILES.values()} - {"fairseq_groc"}
+    assert {folder for folder in folders if f"`{folder}`" not in named} == set()
