@@ -19,12 +19,12 @@ import numpy as np
 import torch
 from common import keep_memory, peak
 
-from fairseq_groc.cli.results import machine
-from fairseq_groc.modules.adapters import Adapter, AdapterSettings, Memory
-from fairseq_groc.modules.adapters.search import EXACT, Search
-from fairseq_groc.modules.adapters.store import Entries, EntryStore, read_header
+from fairseq_groc.adapters import Adapter, AdapterSettings, Memory
+from fairseq_groc.adapters.search import EXACT, Search
+from fairseq_groc.adapters.store import Entries, EntryStore, read_header
+from fairseq_groc.encoders.lstm import LSTMEncoder
+from fairseq_groc.evaluation.results import machine
 from fairseq_groc.modules.chunked_loss import chunked_cross_entropy
-from fairseq_groc.modules.lstm import LSTMEncoder
 
 STREAMS, BLOCK, DIM, HIDDEN, REMEMBERED = 20, 35, 300, 1024, 10_000
 RUNS = {

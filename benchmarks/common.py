@@ -8,7 +8,7 @@ from typing import List
 
 import torch
 
-from fairseq_groc.cli.programs import MEMORY, measured
+from fairseq_groc.programs import MEMORY, measured
 
 
 def keep_memory() -> None:

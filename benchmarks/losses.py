@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from common import keep_memory, peak
 
-from fairseq_groc.cli.results import machine
+from fairseq_groc.evaluation.results import machine
 from fairseq_groc.modules.chunked_loss import chunked_cross_entropy
 
 POSITIONS, DIM, PAD = 700, 300, 1

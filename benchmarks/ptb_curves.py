@@ -22,9 +22,9 @@ from typing import List, Tuple
 import numpy as np
 from common import fairseq_train, keep_memory
 
-from fairseq_groc.cli.programs import PLUGIN
-from fairseq_groc.cli.results import label_log_axis, machine, pyplot
-from fairseq_groc.data.training_log import read_parameters
+from fairseq_groc.evaluation.results import label_log_axis, machine, pyplot
+from fairseq_groc.evaluation.training_log import read_parameters
+from fairseq_groc.programs import PLUGIN
 
 OPTIONS = (
     "--arch groc_lstm_lm_small --batch-size 20 --tokens-per-sample 35 --batch-size-valid 20 --optimizer adam "

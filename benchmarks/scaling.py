@@ -26,15 +26,15 @@ from common import keep_memory, peak
 from torch import nn
 from vocabularies import take, vocabulary_of
 
-from fairseq_groc.cli.results import machine, pyplot
+from fairseq_groc.embeddings.compositional import DEFAULT_CHUNK, SurfaceEncoder
+from fairseq_groc.embeddings.sampled_updates import REFRESH_INTERVAL, SampledUpdates
+from fairseq_groc.embeddings.sampled_words import SampledWords
+from fairseq_groc.encoders.lstm import LSTMEncoder
 from fairseq_groc.errors import OptionError
-from fairseq_groc.modules.build import build_corrections, build_embedding, build_head, needs_spellings
-from fairseq_groc.modules.compositional import DEFAULT_CHUNK, SurfaceEncoder
-from fairseq_groc.modules.heads import HEADS
-from fairseq_groc.modules.lstm import LSTMEncoder
-from fairseq_groc.modules.sampled_words import SampledWords
-from fairseq_groc.modules.softmax_layer import WordMatrices
-from fairseq_groc.modules.updates import REFRESH_INTERVAL, SampledUpdates
+from fairseq_groc.evaluation.results import machine, pyplot
+from fairseq_groc.heads import HEADS
+from fairseq_groc.models.building import build_corrections, build_embedding, build_head, needs_spellings
+from fairseq_groc.models.word_matrices import WordMatrices
 from fairseq_groc.options import HeadConfig, head_settings
 from fairseq_groc.presets import PRESETS
 

@@ -14,7 +14,7 @@ import torch
 from common import keep_memory
 from scaling import BLOCK, SHAPES, STREAMS, Model, seconds_of, spread
 
-from fairseq_groc.cli.results import machine
+from fairseq_groc.evaluation.results import machine
 
 HEADS = ["tied", "lookup", "full"]
 

@@ -17,9 +17,9 @@ import torch.nn.functional as F
 from common import keep_memory, peak
 from torch import nn
 
-from fairseq_groc.cli.programs import PLUGIN
-from fairseq_groc.cli.results import machine
-from fairseq_groc.cli.training_speed import TRAINING, Speed, summary, table, trained
+from fairseq_groc.evaluation.results import machine
+from fairseq_groc.evaluation.speed import TRAINING, Speed, summary, table, trained
+from fairseq_groc.programs import PLUGIN
 
 STREAMS, BLOCK, DIM, HIDDEN = 20, 35, 300, 1024
 OURS = ["--arch", "groc_lstm_lm_ptb_tied", "--batch-size", str(STREAMS), "--tokens-per-sample", str(BLOCK)]

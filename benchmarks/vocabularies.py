@@ -6,9 +6,9 @@ Or those of binarised text.
 from pathlib import Path
 
 from fairseq_groc.data.fingerprint import load_dictionary
+from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.lexicon import WordNetLexicon, find_wordnet
 from fairseq_groc.lexicon.tables import build_tables, load_tables, save_tables
-from fairseq_groc.modules.vocabulary import Vocabulary
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 SUFFIXES = ("", "s", "ed", "ing", "ly", "ness")

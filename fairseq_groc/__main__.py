@@ -1,6 +1,8 @@
 """``python -m fairseq_groc``: commands around fairseq's own."""
 
 import argparse
+import contextlib
+import io
 import logging
 import os
 import re
@@ -29,6 +31,7 @@ from fairseq_groc.cli import (
     user_dir,
 )
 from fairseq_groc.errors import GrocError, OptionError
+from fairseq_groc.programs import shortened
 
 COMMANDS = {
     "user-dir": user_dir,
@@ -78,6 +81,16 @@ def main(arguments=None) -> int:
         code = _refused(f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror or str(error))
     _end_output()
     return code
+
+
+def in_process(*command) -> None:
+    """Run a command of the package in this process, which has loaded all it needs; it is shown, what it prints is not."""
+    words = [str(part) for part in command]
+    print("+ fairseq_groc", *shortened(words), file=sys.stderr, flush=True)
+    with contextlib.redirect_stdout(io.StringIO()):
+        code = main(words)
+    if code:
+        sys.exit(code)
 
 
 def _refused(reason: str) -> int:

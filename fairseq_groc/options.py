@@ -12,7 +12,7 @@ from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 
 from fairseq_groc.errors import OptionError
-from fairseq_groc.modules.heads import ACTIVATIONS, HEADS
+from fairseq_groc.heads import ACTIVATIONS, HEADS
 
 OPTIONS_VERSION = 1  # raise when an option changes its meaning; checkpoints carry it
 # choices rather than flags: fairseq makes no flag of an option that task and model share

@@ -1,4 +1,4 @@
-"""Names that options take: heads, lexicons and caches, the package's and those of a ``--user-dir``."""
+"""Names that options take: embeddings, heads, lexicons and caches, the package's and those of a ``--user-dir``."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def encoder_path(request, monkeypatch):
 
 @pytest.fixture
 def data() -> Path:
-    return Path(__file__).parent / "data"
+    return Path(__file__).parent / "fixtures"
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ def special():
 @pytest.fixture
 def vocabulary_of(lexicon):
     """Return a function from words and n-gram widths to the vocabulary of the special entries and the words."""
+    from fairseq_groc.embeddings.vocabulary import Vocabulary
     from fairseq_groc.lexicon.tables import build_tables
-    from fairseq_groc.modules.vocabulary import Vocabulary
 
     def build(words, widths, lexicon=lexicon):
         tables = build_tables(SPECIAL + list(words), lexicon, lambda index: index >= len(SPECIAL))

@@ -21,10 +21,11 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from texts import domain_texts, temporal_texts
 
-from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, held, in_process, run
-from fairseq_groc.cli.results import machine, write_json
-from fairseq_groc.data.training_log import read_curves
+from fairseq_groc.__main__ import in_process
+from fairseq_groc.evaluation.results import machine, write_json
+from fairseq_groc.evaluation.training_log import read_curves
 from fairseq_groc.presets import PRESETS
+from fairseq_groc.programs import BIN, MEMORY, PLUGIN, ROOT, held, run
 
 TRAINING = (
     "--batch-size 20 --tokens-per-sample 35 --batch-size-valid 20 --optimizer adam --no-epoch-checkpoints --num-workers 0 "

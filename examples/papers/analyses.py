@@ -19,10 +19,11 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 from experiments import EXPERIMENTS, SCALES, Scale, preset_of
 from run import DATASETS, prepare
 
-from fairseq_groc.cli.programs import BIN, MEMORY, held, in_process
-from fairseq_groc.cli.results import machine, write_json
-from fairseq_groc.modules.updates import is_frozen
+from fairseq_groc.__main__ import in_process
+from fairseq_groc.embeddings.sampled_updates import is_frozen
+from fairseq_groc.evaluation.results import machine, write_json
 from fairseq_groc.options import flag
+from fairseq_groc.programs import BIN, MEMORY, held
 
 _SHARES = (0.9, 0.7, 0.5, 0.3, 0.1)  # of full updates; Table 10
 _COUNTED = 20  # updates of a round in which speed is measured

@@ -24,10 +24,10 @@ from typing import Any, Dict, List, NamedTuple, Optional
 from experiments import EXPERIMENTS, SCALES
 from filelock import FileLock, Timeout
 
-from fairseq_groc.cli.programs import started
-from fairseq_groc.cli.results import write_json
-from fairseq_groc.data.training_log import read_curves
 from fairseq_groc.errors import DataError
+from fairseq_groc.evaluation.results import write_json
+from fairseq_groc.evaluation.training_log import read_curves
+from fairseq_groc.programs import started
 
 HERE = Path(__file__).resolve().parent
 TEXTS = {"ptb": "ptb", "wikitext2": "wikitext-2"}  # folders in --texts

@@ -21,13 +21,14 @@ from experiments import EXPERIMENTS, SCALES, Row, Scale, options_of, preset_of
 from fairseq.data.data_utils import load_indexed_dataset
 from timed_train import code_fingerprint, with_code
 
-from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, held, in_process, run
-from fairseq_groc.cli.results import color_of, label_log_axis, machine, pyplot, write_json
+from fairseq_groc.__main__ import in_process
 from fairseq_groc.data.fingerprint import load_dictionary
-from fairseq_groc.data.training_log import read_curves, read_parameters
-from fairseq_groc.modules.heads import HEADS
+from fairseq_groc.evaluation.results import color_of, label_log_axis, machine, pyplot, write_json
+from fairseq_groc.evaluation.training_log import read_curves, read_parameters
+from fairseq_groc.heads import HEADS
 from fairseq_groc.options import flag
 from fairseq_groc.presets import PRESETS
+from fairseq_groc.programs import BIN, MEMORY, PLUGIN, ROOT, held, run
 
 VALIDATIONS = 10  # of a run
 IN_BF16 = "--encode-in-bf16"

@@ -14,11 +14,11 @@ from typing import Any, Dict
 import fairseq_cli.train as train
 from fairseq import checkpoint_utils
 
-from fairseq_groc.cli.programs import FOLDER
+from fairseq_groc.programs import FOLDER
 
 SECONDS = 480  # a validation, in which nothing is saved, still ends within ten minutes of the last save
 TOLD = 128 + signal.SIGTERM  # exit code of what was told to end
-UNTRAINED = ("cli", "evaluation")  # folders of the package whose code does not change what training does
+UNTRAINED = ("cli", "evaluation", "arguments.py", "programs.py")  # of the package: they do not change what training does
 
 
 class Clock:

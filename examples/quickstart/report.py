@@ -6,7 +6,7 @@ from typing import Any, Dict, List
 
 from quickstart_table import DOMAINS, PARTS
 
-from fairseq_groc.cli.results import color_of, pyplot, save_figure
+from fairseq_groc.evaluation.results import color_of, pyplot, save_figure
 
 
 def table(rows: List[Dict[str, Any]]) -> str:

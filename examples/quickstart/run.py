@@ -17,9 +17,10 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 from corpus import write_corpus
 from report import draw, table
 
-from fairseq_groc.cli.programs import BIN, MEMORY, PLUGIN, ROOT, in_process, started
-from fairseq_groc.cli.results import write_json
-from fairseq_groc.data.training_log import read_parameters
+from fairseq_groc.__main__ import in_process
+from fairseq_groc.evaluation.results import write_json
+from fairseq_groc.evaluation.training_log import read_parameters
+from fairseq_groc.programs import BIN, MEMORY, PLUGIN, ROOT, started
 
 
 class Model(NamedTuple):

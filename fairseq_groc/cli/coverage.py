@@ -8,12 +8,11 @@ from typing import Any, Dict, List, Tuple
 
 import torch
 
-from fairseq_groc.cli.evaluate import open_split
-from fairseq_groc.cli.numbers import natural, share
-from fairseq_groc.cli.open_vocabulary import data_lexicon
-from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
-from fairseq_groc.cli.tables import add_lexicon_path, make_tables
+from fairseq_groc.arguments import add_lexicon_path, natural, share
+from fairseq_groc.data.lexicon_tables import make_tables
 from fairseq_groc.errors import OptionError
+from fairseq_groc.evaluation.loading import data_lexicon, open_split
+from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.scoring import Place, score
 from fairseq_groc.lexicon import ThinnedLexicon
 from fairseq_groc.lexicon.tables import FOLDER

@@ -4,9 +4,9 @@ import math
 from pathlib import Path
 from typing import Any, Dict, List
 
-from fairseq_groc.cli.results import label_log_axis, pyplot, save_figure, write_json
-from fairseq_groc.data.training_log import TRAINING, Curve, read_curves
 from fairseq_groc.errors import OptionError
+from fairseq_groc.evaluation.results import label_log_axis, pyplot, save_figure, write_json
+from fairseq_groc.evaluation.training_log import TRAINING, Curve, read_curves
 from fairseq_groc.files import check_place
 
 FORMATS = (".png", ".pdf", ".svg")

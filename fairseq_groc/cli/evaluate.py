@@ -8,27 +8,24 @@ from typing import Any, Dict, Optional
 import torch
 from fairseq.utils import import_user_module
 
-from fairseq_groc.cli.numbers import natural, positive
-from fairseq_groc.cli.results import check_out, write_json
-from fairseq_groc.cli.score import adapter_options, add_adapter_arguments, add_any_lexicon, load
+from fairseq_groc.arguments import add_adapter_arguments, add_break_mode, add_text, natural, positive
 from fairseq_groc.data.fingerprint import digest, trained_words
 from fairseq_groc.data.text import read_lines
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.characters import MARKS, Size, check_raw, check_symbol, pieces_of, raw_lines, size_of
+from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.report import add, perplexities, tally, text_table
+from fairseq_groc.evaluation.results import check_out, write_json
 from fairseq_groc.evaluation.scoring import Place, score
-from fairseq_groc.modules.softmax_layer import WordMatrices
+from fairseq_groc.models.word_matrices import WordMatrices
 
 logger = logging.getLogger(__name__)
 LARGEST_ERROR = 1e-5  # of a sum of probabilities in float32
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("--path", required=True, help="checkpoint")
-    parser.add_argument("--data", required=True, help="data folder with the text and the vocabulary to score with")
-    parser.add_argument("--split", default="test", help="which text of it")
+    add_text(parser)
     parser.add_argument("--streams", type=positive, default=1, help="contiguous streams, as fairseq's --batch-size")
-    parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
     parser.add_argument("--workers", type=positive, default=1, help="processes that share the streams")
     add_break_mode(parser)
     parser.add_argument("--out", type=Path, help="JSON file to write")
@@ -49,12 +46,7 @@ def add_arguments(parser) -> None:
         help="count the characters of the text that these pieces of words make up (fairseq's option); none: of what is there",
     )
     text.add_argument("--raw", type=Path, metavar="FILE", help="count the characters of this file: the lines as they were")
-    add_any_lexicon(parser)
     add_adapter_arguments(parser)
-
-
-def add_break_mode(parser) -> None:
-    parser.add_argument("--sample-break-mode", choices=("none", "eos"), default="none", help="eos: every line by itself")
 
 
 def run(args) -> None:
@@ -116,29 +108,6 @@ def leave_out_corrections(words: WordMatrices) -> None:
     if words.corrections is None:
         raise OptionError("--no-corrections: this model's words have none. Leave it out.")
     words.corrections = None
-
-
-def open_split(args, **options):
-    """Return the loaded checkpoint and the text to score.
-
-    Args:
-        options: of the task
-
-    Raises:
-        DataError: no such split.
-    """
-    hub = load(args.path, args.data, **adapter_options(args), any_lexicon=args.any_lexicon, **options)
-    cfg = hub.task.cfg  # the checkpoint's, where the commands of fairseq have their own
-    cfg.sample_break_mode = getattr(args, "sample_break_mode", "none")
-    if args.tokens_per_sample:
-        cfg.tokens_per_sample = args.tokens_per_sample
-    hub.task.check_room()
-    if not Path(args.data, f"{args.split}.bin").is_file():
-        raise DataError(f"{args.data}/{args.split}.bin not found: preprocess the text, or name another --split")
-    hub.task.load_dataset(args.split)
-    dataset = hub.task.dataset(args.split)
-    hub.task.prepare_scoring(dataset)
-    return hub, dataset
 
 
 def text_size(args, dataset) -> Size:

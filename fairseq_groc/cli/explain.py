@@ -4,9 +4,10 @@ import textwrap
 from pathlib import Path
 from typing import Any, Dict, List
 
-from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
-from fairseq_groc.cli.tables import add_lexicon_options, lexicon_of
+from fairseq_groc.arguments import add_lexicon_options
+from fairseq_groc.data.lexicon_tables import lexicon_of
 from fairseq_groc.data.text import escaped
+from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, write_json
 
 
 def add_arguments(parser) -> None:

@@ -4,17 +4,16 @@ from pathlib import Path
 
 import torch
 
-from fairseq_groc.cli.score import add_any_lexicon, load
+from fairseq_groc.arguments import add_model
 from fairseq_groc.errors import OptionError
+from fairseq_groc.evaluation.loading import load
 from fairseq_groc.files import check_place
-from fairseq_groc.modules.export import is_word2vec, write_word2vec
+from fairseq_groc.models.matrices_file import is_word2vec, write_word2vec
 
 
 def add_arguments(parser) -> None:
     parser.add_argument("out", type=Path, help="file to write; one that is there is replaced if it holds embeddings as text")
-    parser.add_argument("--path", required=True, help="checkpoint")
-    parser.add_argument("--data", required=True, help="data folder with the vocabulary")
-    add_any_lexicon(parser)
+    add_model(parser)
 
 
 def run(args) -> None:

@@ -7,28 +7,23 @@ from typing import Dict, List
 import torch
 from torch import Tensor
 
-from fairseq_groc.cli.evaluate import open_split
-from fairseq_groc.cli.numbers import natural
-from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
-from fairseq_groc.cli.score import add_any_lexicon
+from fairseq_groc.arguments import add_text, natural
 from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary
 from fairseq_groc.data.stream_dataset import open_text
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.bins import EDGES, Bin, by_frequency, count_occurrences
+from fairseq_groc.evaluation.loading import open_split
+from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.scoring import Place, TokenScores, score
 from fairseq_groc.modules.probabilities import LOG_ZERO
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("--path", required=True, help="checkpoint")
+    add_text(parser)
     parser.add_argument("--baselines", required=True, nargs="+", metavar="NAME=CHECKPOINT", help="to compare it with")
-    parser.add_argument("--data", required=True, help="data folder with the text and the vocabulary")
     parser.add_argument("--train", metavar="FOLDER", help="data folder whose training text is counted (default: --data)")
-    parser.add_argument("--split", default="test", help="which text of it")
     parser.add_argument("--edges", type=natural, nargs="+", default=EDGES, help="bins begin above so many occurrences")
-    parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
     parser.add_argument("--tuned-adapters", action="store_true", help="every checkpoint with the adapters that tune has found")
-    add_any_lexicon(parser)
     parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
 
 

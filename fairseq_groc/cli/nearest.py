@@ -6,23 +6,19 @@ from typing import Any, Dict, List
 import torch
 from torch import Tensor
 
-from fairseq_groc.cli.numbers import positive
-from fairseq_groc.cli.open_vocabulary import data_lexicon
-from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
-from fairseq_groc.cli.score import add_any_lexicon, load
-from fairseq_groc.cli.tables import add_lexicon_path
+from fairseq_groc.arguments import add_lexicon_path, add_model, positive
 from fairseq_groc.data.text import escaped
 from fairseq_groc.errors import OptionError, shown
+from fairseq_groc.evaluation.loading import data_lexicon, load
+from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, write_json
 
 
 def add_arguments(parser) -> None:
     parser.add_argument("word", nargs="+", help="any string without blanks")
-    parser.add_argument("--path", required=True, help="checkpoint")
-    parser.add_argument("--data", required=True, help="data folder with the vocabulary")
+    add_model(parser)
     parser.add_argument("--count", type=positive, default=8, help="neighbours to show")
     parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
     add_lexicon_path(parser, "of new words: that of the data's tables")
-    add_any_lexicon(parser)
 
 
 @torch.no_grad()

@@ -11,16 +11,16 @@ from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
 from tqdm import tqdm
 
-from fairseq_groc.cli.numbers import positive
-from fairseq_groc.cli.tables import add_lexicon_options, tables_of
+from fairseq_groc.arguments import add_lexicon_options, positive
 from fairseq_groc.data.archives import DATASETS, fetch, read_archive
 from fairseq_groc.data.cross_domain import SOURCES, cut, sizes_of
 from fairseq_groc.data.fingerprint import folder_dictionary, known_words, load_dictionary, note_folder
 from fairseq_groc.data.folder import check_target, replacing
+from fairseq_groc.data.lexicon_tables import tables_of
 from fairseq_groc.data.text import check_lines, clean_lines, cleaner, read_lines, unchecked
+from fairseq_groc.dictionary import is_filler
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.lexicon.tables import LexiconTables
-from fairseq_groc.modules.probabilities import is_filler
 
 SPLITS = ("train", "valid", "test")
 

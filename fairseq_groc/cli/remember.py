@@ -7,15 +7,14 @@ from pathlib import Path
 import torch
 from filelock import FileLock, Timeout
 
-from fairseq_groc.cli.evaluate import open_split
-from fairseq_groc.cli.numbers import natural
-from fairseq_groc.cli.score import add_any_lexicon
+from fairseq_groc.adapters.store import REMEDY, EntryStore
+from fairseq_groc.arguments import add_text
 from fairseq_groc.data.fingerprint import digest
 from fairseq_groc.errors import CacheError, DataError
+from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.scoring import Place, blocks
 from fairseq_groc.evaluation.stored import fingerprint
 from fairseq_groc.files import check_archive, replace_file, writing_to
-from fairseq_groc.modules.adapters.store import REMEDY, EntryStore
 
 logger = logging.getLogger(__name__)
 COMMIT = 10  # seconds between commits
@@ -24,11 +23,7 @@ STATE = "state.pt"
 
 def add_arguments(parser) -> None:
     parser.add_argument("dest", type=Path, help="folder to write; an unfinished one is gone on with")
-    parser.add_argument("--path", required=True, help="checkpoint")
-    parser.add_argument("--data", required=True, help="data folder with the text and the vocabulary")
-    parser.add_argument("--split", default="train", help="which text of it")
-    parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
-    add_any_lexicon(parser)
+    add_text(parser, "train")
 
 
 def run(args) -> None:
@@ -71,7 +66,7 @@ def width_of(model) -> int:
 
 def commit(folder: Path, model, store: EntryStore) -> int:
     """Store everything up to now, with the state to go on from; return how many words these are."""
-    carried = getattr(model.decoder, "carried", None)
+    carried = model.decoder.carried
     with replace_file(folder / f"{store.count}.{STATE}", "wb") as file:
         torch.save({"words": store.count, "carried": carried[False].state_dict() if carried else {}}, file)
     count = store.commit()
@@ -91,7 +86,7 @@ def resume(folder: Path, model, store: EntryStore) -> int:
         saved = torch.load(state, weights_only=True)
     except Exception:  # whatever torch.load makes of a file that is missing or cut
         raise CacheError(f"{state}, the model's state after the last word stored, is missing or damaged. {REMEDY}") from None
-    if hasattr(model.decoder, "carried"):
+    if model.decoder.carried:
         parameter = next(model.parameters())
         model.decoder.carried[False].load_state_dict(saved["carried"], parameter.device, parameter.dtype)
     logger.info(f"{folder}: going on after {store.count:,} words")

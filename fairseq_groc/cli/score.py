@@ -1,58 +1,57 @@
 """Score the lines of a file with a checkpoint: tab-separated log-probability, tokens, line."""
 
+import itertools
 import logging
 import math
-import os
 import sys
-import textwrap
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Tuple
+from typing import Iterable, Iterator, List, Optional, Tuple
 
 import torch
 
-from fairseq_groc.cli import open_vocabulary
-from fairseq_groc.cli.numbers import positive
+from fairseq_groc.arguments import add_adapter_arguments, add_lexicon_path, add_model, positive
+from fairseq_groc.data.fingerprint import trained_words
 from fairseq_groc.data.streams import Block
-from fairseq_groc.data.text import check_lines, read_lines
-from fairseq_groc.errors import DataError, GrocError, shown
-from fairseq_groc.files import check_archive
+from fairseq_groc.data.text import check_lines, escaped, read_lines
+from fairseq_groc.dictionary import is_filler
+from fairseq_groc.errors import DataError, OptionError, shown
+from fairseq_groc.evaluation.characters import pieces_of
+from fairseq_groc.evaluation.loading import adapter_options, data_lexicon, load
 from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of
-from fairseq_groc.options import flag
-from fairseq_groc.tasks.checks import check_needed
-from fairseq_groc.tasks.config import adapter_fields
+from fairseq_groc.open_vocabulary.new_words import NewWordMass, rate_of_new_words
+from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
 
 logger = logging.getLogger(__name__)
+ADAPTIVE, UNK = "adaptive", "unk"
 
 
 def add_arguments(parser) -> None:
     parser.add_argument("text", help="a file of tokenised lines, - for the standard input; with --field, tab-separated")
-    parser.add_argument("--path", required=True, help="checkpoint")
-    parser.add_argument("--data", required=True, help="data folder with the vocabulary to score with")
+    add_model(parser)
     parser.add_argument("--field", type=positive, help="the text is this field of each line, from 1 (an n-best list, say)")
     parser.add_argument("--running", action="store_true", help="one running text: do not begin anew at each line")
     add_adapter_arguments(parser)
-    add_any_lexicon(parser)
-    open_vocabulary.add_arguments(parser)
+    _add_vocabulary_arguments(parser)
     parser.add_argument("--tokens-per-sample", type=positive, default=512, help="tokens at a time")
 
 
 def run(args) -> None:
-    open_vocabulary.check(args)
+    _check_vocabulary(args)
     lines: Iterable[str] = _lines(args)
     if not args.open_vocabulary:
         lines = list(lines)  # bad input is refused before anything is scored
     hub = load(args.path, args.data, **adapter_options(args), any_lexicon=args.any_lexicon)
     if args.limit_vocabulary:
-        open_vocabulary.limit(hub.models[0], args)
+        _limit(hub.models[0], args)
     if args.open_vocabulary:
-        open_vocabulary.run(hub.models[0], ((line, _field(line, args.field, 0, args.text)) for line in lines), args)
+        _run_open(hub.models[0], ((line, _field(line, args.field, 0, args.text)) for line in lines), args)
         return
     texts = [_field(line, args.field, i, args.text) for i, line in enumerate(lines, start=1)]
     _report_unknown(texts, hub.task.dictionary, args.data)
     impossible = 0
     for line, (score, tokens) in zip(lines, score_lines(hub, texts, args.running, args.tokens_per_sample)):
         impossible += score == -math.inf
-        open_vocabulary.write_score(score, tokens, line)
+        write_score(score, tokens, line)
     if impossible:
         why = "words beyond --limit-vocabulary, or " if args.limit_vocabulary else "words "
         logger.warning(
@@ -82,28 +81,6 @@ def _lines(args) -> Iterator[str]:
         raise DataError("- is empty: nothing to score")
 
 
-def add_adapter_arguments(parser) -> None:
-    """Add the task's options of adapters."""
-    group = parser.add_argument_group("adapters, as in the task")
-    for option in adapter_fields():
-        switch = option.type is bool
-        kind: Dict[str, Any] = {"action": "store_true"} if switch else {"type": str if option.default is None else option.type}
-        group.add_argument(flag(option.name), default=option.default, help=option.metadata["help"], **kind)
-
-
-def add_any_lexicon(parser) -> None:
-    """Add the option to take data of another lexicon than the checkpoint's; ``load`` takes it as ``any_lexicon``."""
-    parser.add_argument("--any-lexicon", action="store_true", help="the data's lexicon may be another than the checkpoint's")
-
-
-def adapter_options(args) -> Dict[str, Any]:
-    """Return the options of adapters, as given or by default; a command without them takes tuned ones if told to."""
-    if not hasattr(args, "uniform_weight"):
-        return {"no_tuned_adapters": not getattr(args, "tuned_adapters", False)}
-    check_needed(args)
-    return {option.name: getattr(args, option.name) for option in adapter_fields()}
-
-
 def _report_unknown(texts: List[str], dictionary, data: str) -> None:
     unknown = [word for text in texts for word in text.split() if word not in dictionary.indices]
     if unknown:
@@ -111,53 +88,6 @@ def _report_unknown(texts: List[str], dictionary, data: str) -> None:
             f"{len(unknown):,} words, {shown(unknown[0])} first, are not in the vocabulary of {data} and score as <unk>. "
             "Add them: scripts/preprocess.sh --vocabulary-from DATA --test FILE --dest DIR, then --data DIR."
         )
-
-
-def load(path: str, data: str, **options):
-    """Return a checkpoint with the vocabulary of a data folder, as ``from_pretrained`` does, for evaluation.
-
-    Raises:
-        DataError: there is no such checkpoint or folder, or it is broken.
-    """
-    checkpoint, folder = Path(path), Path(data).resolve()  # fairseq takes ./data for a folder beside the checkpoint
-    if not checkpoint.is_file():
-        raise DataError(f"{checkpoint}: no such checkpoint")
-    if not (folder / "dict.txt").is_file():
-        raise DataError(f"{folder}/dict.txt not found: --data wants a folder from scripts/preprocess.sh")
-    for name in (checkpoint.name, str(folder)):
-        if os.pathsep in name:
-            raise DataError(f"{name}: fairseq takes {os.pathsep!r} for the end of a name. Rename it, or make a link to it.")
-    from fairseq.models import FairseqLanguageModel
-
-    try:
-        check_archive(checkpoint)
-        hub = FairseqLanguageModel.from_pretrained(str(checkpoint.parent), checkpoint.name, str(folder), **options).eval()
-    except GrocError:
-        raise
-    except Exception as error:  # whatever torch and fairseq make of a file that is cut, or no checkpoint
-        if getattr(error, "filename", None) is not None:  # another file, or one that may not be read
-            raise
-        reason = textwrap.shorten(f"{type(error).__name__}: {error}", 300)
-        raise DataError(f"{checkpoint} cannot be loaded as a checkpoint ({reason}). Give one of fairseq-train.") from error
-    check_weights(hub.models[0], checkpoint)
-    hub.task.prepare_scoring()
-    return hub
-
-
-def check_weights(model, checkpoint: Path) -> None:
-    """Refuse a model that no figure can come from.
-
-    Raises:
-        DataError: a parameter, or what it computes of a word, is infinite or not a number.
-    """
-    for name, parameter in model.named_parameters():
-        if not bool(parameter.isfinite().all()):
-            what = f"{int((~parameter.isfinite()).sum()):,} of {name} are no finite numbers"
-            raise DataError(f"{checkpoint}: {what}: its training has diverged. Give an earlier checkpoint.")
-    with torch.no_grad():
-        matrices = model.decoder.words()[:2]  # kept for what comes
-    if not all(bool(matrix.isfinite().all()) for matrix in matrices):
-        raise DataError(f"{checkpoint}: its word embeddings are no numbers (NaN): the checkpoint is broken. Give another one.")
 
 
 def _field(line: str, field, number: int, path: str) -> str:
@@ -195,3 +125,109 @@ def score_lines(hub, texts: List[str], running: bool = False, block: int = 512) 
             total += numbers_of("model", lprobs.gather(1, target.unsqueeze(1))).double().sum().item()
             previous, begin = int(target[-1]), place.end
         yield (total if total > LOG_ZERO / 2 else -math.inf), len(tokens)
+
+
+def _add_vocabulary_arguments(parser) -> None:
+    group = parser.add_argument_group("vocabulary")
+    group.add_argument(
+        "--open-vocabulary", action="store_true", help="take words into the vocabulary when they are first met, line by line"
+    )
+    group.add_argument(
+        "--new-word-mass",
+        metavar="MASS",
+        help="with --open-vocabulary, the probability that the next word is a new one: a number; unk: that of <unk>; "
+        "adaptive (default): the rate of new words so far",
+    )
+    group.add_argument("--limit-vocabulary", metavar="FILE", help="predict only the words of this file, the first of each line")
+    add_lexicon_path(group, "of new words: that of the data's tables")
+
+
+def _check_vocabulary(args) -> None:
+    """Refuse options that do not go together.
+
+    Raises:
+        OptionError: which, and why.
+    """
+    if args.new_word_mass is not None and not args.open_vocabulary:
+        raise OptionError("--new-word-mass concerns words that are met: give --open-vocabulary")
+    if args.lexicon_path and not (args.open_vocabulary or args.limit_vocabulary):
+        raise OptionError("--lexicon-path concerns new words: give --open-vocabulary or --limit-vocabulary")
+    _fixed_mass(args.new_word_mass or ADAPTIVE)
+
+
+def _limit(model, args) -> None:
+    """Let a model predict only the words of a file; those that its vocabulary lacks are added.
+
+    Raises:
+        DataError: it has no words, or something that is none.
+    """
+
+    def no_filler(line: str, number: int) -> str:
+        return " ".join(word for word in line.split() if not is_filler(word))  # a dict.txt may have them
+
+    words = [line.split()[0] for line in read_lines(Path(args.limit_vocabulary), no_filler) if line.strip()]
+    words = list(dict.fromkeys(word for word in words if not is_filler(word) and word != model.decoder.dictionary.unk_word))
+    before = len(model.decoder.dictionary)
+    try:
+        if any(word not in model.decoder.dictionary.indices for word in words):
+            model.add_words(words, data_lexicon(model.decoder.origin, args.lexicon_path))
+        model.limit_vocabulary(words)
+    except DataError as error:
+        raise DataError(f"{args.limit_vocabulary}: {error}") from None
+    added = len(model.decoder.dictionary) - before
+    logger.info(f"vocabulary limited to {len(words):,} words of {args.limit_vocabulary}, {added:,} of them new")
+
+
+def _run_open(model, lines: Iterable[Tuple[str, str]], args) -> None:
+    """Score lines as they come, each with what of it is text, and report at the end."""
+    lexicon, mass = data_lexicon(model.decoder.origin, args.lexicon_path), _mass(model.decoder.dictionary, args)
+    whole_words = pieces_of(model.decoder.dictionary.symbols) is None
+    scorer = OpenVocabularyScorer(model, mass, lexicon, args.running, args.tokens_per_sample)
+    for number, (line, text) in enumerate(lines, start=1):
+        try:
+            score, tokens = scorer.score(text)
+        except DataError as error:
+            raise DataError(f"{args.text}:{number}: {error}") from None
+        write_score(score, tokens, line)
+    logger.info(scorer.totals.report(whole_words))
+    if scorer.totals.impossible:
+        logger.warning(
+            f"{scorer.totals.impossible:,} tokens have probability 0: the model has no row for a word that is met again"
+            f"{', or it is beyond --limit-vocabulary' if args.limit_vocabulary else ''}. "
+            "Give --uniform-weight W or --local-weight W."
+        )
+
+
+def write_score(score: float, tokens: int, line: str) -> None:
+    """Print a line's score at once, for whoever waits for it; programs get the line as it is, terminals nothing to obey."""
+    if sys.stdout.isatty():
+        line = "\t".join(map(escaped, line.split("\t")))
+    sys.stdout.write(f"{score:.4f}\t{tokens}\t{line}\n")
+    sys.stdout.flush()
+
+
+def _fixed_mass(given: str) -> Optional[float]:
+    if given in (ADAPTIVE, UNK):
+        return None
+    try:
+        mass = float(given)
+    except ValueError:
+        mass = math.nan
+    if not 0 < mass < 1:
+        raise OptionError(f"--new-word-mass {given}: expected {ADAPTIVE}, {UNK} or a number between 0 and 1")
+    return mass
+
+
+def _mass(dictionary, args) -> Optional[NewWordMass]:
+    given = args.new_word_mass or ADAPTIVE
+    fixed = _fixed_mass(given)
+    if fixed is not None:
+        return NewWordMass(fixed, fixed=True)
+    return None if given == UNK else NewWordMass(rate_of_new_words(_trained_counts(dictionary, Path(args.data))))
+
+
+def _trained_counts(dictionary, data: Path) -> List[int]:
+    """Return how often the training text has each of its words."""
+    known = trained_words(data, len(dictionary))
+    entries = list(zip(dictionary.symbols, dictionary.count, itertools.repeat(True) if known is None else known))
+    return [count for word, count, there in entries[dictionary.nspecial :] if there and not is_filler(word)]

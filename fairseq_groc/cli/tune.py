@@ -4,17 +4,16 @@ import math
 from pathlib import Path
 from typing import Dict
 
-from fairseq_groc.cli.evaluate import add_break_mode, open_split
-from fairseq_groc.cli.numbers import natural, positive
-from fairseq_groc.cli.results import check_out, pyplot, save_figure, write_json
-from fairseq_groc.cli.score import add_any_lexicon
+from fairseq_groc.adapters import CACHES, OPTIONS, Adapter, AdapterSettings
+from fairseq_groc.arguments import add_break_mode, add_text, positive
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.grid import VALUES, WEIGHTS, Grid
+from fairseq_groc.evaluation.loading import open_split
+from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.scoring import Place
 from fairseq_groc.evaluation.stored import TUNED, store_tuned
 from fairseq_groc.evaluation.tuning import Pass, States, best, heat_map, read, remember, search
 from fairseq_groc.files import check_place
-from fairseq_groc.modules.adapters import CACHES, OPTIONS, Adapter, AdapterSettings
 from fairseq_groc.options import flag
 from fairseq_groc.tasks.adapting import check_remembered
 
@@ -33,9 +32,7 @@ def _short(name: str) -> str:
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("--path", required=True, help="checkpoint")
-    parser.add_argument("--data", required=True, help="data folder with the text and the vocabulary")
-    parser.add_argument("--split", default="valid", help="which text of it")
+    add_text(parser, "valid")
     parser.add_argument("--cache", choices=("none", *CACHES), default="local")
     weights = "of the cache, 1 - lambda of the paper; 0: without it"
     parser.add_argument("--weights", type=float, nargs="+", default=WEIGHTS, help=weights)
@@ -47,9 +44,7 @@ def add_arguments(parser) -> None:
         "--no-extend", action="store_true", help="do not go beyond the values given where the best is at their edge"
     )
     parser.add_argument("--streams", type=positive, default=1, help="contiguous streams")
-    parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
     add_break_mode(parser)
-    add_any_lexicon(parser)
     parser.add_argument("--out", type=Path, help="JSON file for the whole grid; a heat map is drawn beside it")
     parser.add_argument("--no-store", action="store_true", help="do not make the best the default for this model and data")
     parser.add_argument("--cache-text", help="folder of a text that the unbounded cache sees, too")

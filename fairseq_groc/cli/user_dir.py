@@ -1,6 +1,6 @@
 """Print the folder to give to fairseq's --user-dir."""
 
-from fairseq_groc.cli.programs import FOLDER
+from fairseq_groc.programs import FOLDER
 
 
 def add_arguments(parser) -> None:

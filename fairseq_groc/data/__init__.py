@@ -1,1 +1,1 @@
-"""From binarised text to batches: streams, blocks, carried states."""
+"""From raw text to batches: data folders and their lexicon tables, streams, blocks."""

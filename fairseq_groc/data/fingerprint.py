@@ -14,9 +14,8 @@ import numpy as np
 from fairseq.data import Dictionary
 
 from fairseq_groc.data.text import has_mark
+from fairseq_groc.dictionary import is_filler, words_fingerprint
 from fairseq_groc.errors import DataError
-from fairseq_groc.lexicon.tables import words_fingerprint
-from fairseq_groc.modules.probabilities import is_filler
 
 FILE = "binarised.json"
 

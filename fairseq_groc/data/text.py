@@ -7,8 +7,8 @@ from typing import Callable, Iterable, Iterator, Optional
 
 from tqdm import tqdm
 
+from fairseq_groc.dictionary import is_filler
 from fairseq_groc.errors import DataError
-from fairseq_groc.modules.probabilities import is_filler
 
 RESERVED = ("<s>", "<pad>", "</s>")
 logger = logging.getLogger(__name__)

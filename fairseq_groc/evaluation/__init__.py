@@ -1,1 +1,1 @@
-"""What is computed of a trained model on a text: reports, and the settings of adapters."""
+"""A trained model on a text: loading, scoring, reports and result files, and the settings of adapters."""

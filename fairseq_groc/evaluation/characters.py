@@ -7,8 +7,8 @@ from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from fairseq.data.data_utils import post_process
 
+from fairseq_groc.dictionary import is_filler
 from fairseq_groc.errors import OptionError, shown
-from fairseq_groc.modules.probabilities import is_filler
 
 # how pieces of words are marked, by what --remove-bpe calls it
 MARKS = {"sentencepiece": re.compile("\u2581"), "@@ ": re.compile(r".+@@$")}

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from fairseq_groc.modules.adapters import CACHES, OPTIONS, AdapterSettings
+from fairseq_groc.adapters import CACHES, OPTIONS, AdapterSettings
 
 WEIGHTS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7)  # of a cache; 0.7 and theta 3 were best for composed models on unseen texts
 VALUES: Dict[str, Sequence[float]] = {  # of other options; else their default alone

@@ -11,12 +11,12 @@ from typing import Any, Dict, Optional, Tuple
 
 from filelock import FileLock
 
+from fairseq_groc.adapters import OPTIONS, AdapterSettings
+from fairseq_groc.adapters.store import REMEDY, EntryStore, read_header
+from fairseq_groc.dictionary import words_fingerprint
 from fairseq_groc.errors import CacheError, DataError, OptionError
 from fairseq_groc.files import replace_file
-from fairseq_groc.lexicon.tables import words_fingerprint
-from fairseq_groc.modules.adapters import OPTIONS, AdapterSettings
-from fairseq_groc.modules.adapters.store import REMEDY, EntryStore, read_header
-from fairseq_groc.modules.export import fingerprint as module_fingerprint
+from fairseq_groc.models.matrices_file import fingerprint as module_fingerprint
 
 logger = logging.getLogger(__name__)
 TUNED = "adapters.json"  # in the data folder: settings by the model's fingerprint

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fairseq_groc.adapters import OPTIONS, Adapter, AdapterSettings, Memory
+from fairseq_groc.adapters.caches import LocalCache
+from fairseq_groc.adapters.mass import mix
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.evaluation.grid import Grid
 from fairseq_groc.evaluation.scoring import Place, blocks
-from fairseq_groc.modules.adapters import OPTIONS, Adapter, AdapterSettings, Memory
-from fairseq_groc.modules.adapters.caches import LocalCache
-from fairseq_groc.modules.adapters.mass import mix
 from fairseq_groc.modules.probabilities import perplexity, uniform_mixture_at
 
 TIE = 1e-9  # perplexities that differ by less, relatively, are the same

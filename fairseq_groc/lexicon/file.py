@@ -8,9 +8,9 @@ import json
 from pathlib import Path
 from typing import Dict, Iterable, List, Optional, Tuple
 
+from fairseq_groc.dictionary import is_filler
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.base import Entry, Relation, gloss_words
-from fairseq_groc.modules.probabilities import is_filler
 
 SPECIAL = {"<s>", "<pad>", "</s>", "<unk>"}
 

@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 from filelock import FileLock
 
+from fairseq_groc.dictionary import words_fingerprint
 from fairseq_groc.errors import TablesError
 from fairseq_groc.lexicon.base import Lexicon
 
@@ -192,12 +193,6 @@ def _spelled(words: Sequence[str]) -> List[bytes]:
 
 def _offsets(rows: Sequence) -> np.ndarray:
     return np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
-
-
-def words_fingerprint(words: Sequence[str]) -> str:
-    """Return a fingerprint of a dictionary: its words in their order, not their counts."""
-    joined = "\n".join(words).encode("utf-8", "surrogateescape")
-    return hashlib.sha256(joined).hexdigest()[:16]
 
 
 def save_tables(folder: Path, tables: LexiconTables, words: Sequence[str]) -> None:

@@ -1,1 +1,1 @@
-"""Registered architectures."""
+"""Registered architectures, and what joins encoder, word embedding, head and adapter in them."""

@@ -8,13 +8,13 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Seque
 
 import torch
 
+from fairseq_groc.adapters import Adapter
+from fairseq_groc.dictionary import is_filler
 from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.lexicon.base import Entry, Lexicon
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, Origin
-from fairseq_groc.modules.adapters import Adapter
-from fairseq_groc.modules.compositional import CompositionalEmbedding
-from fairseq_groc.modules.probabilities import is_filler
-from fairseq_groc.modules.softmax_layer import WordMatrices
+from fairseq_groc.models.building import lexicon_parts
+from fairseq_groc.models.word_matrices import WordMatrices
 
 _HOLDING = threading.Lock()  # of the module, since models are copied
 WordEntries = Union[None, Mapping[str, Entry], Lexicon]
@@ -24,6 +24,7 @@ class ChangingVocabulary:
     """What a decoder with a head does to its vocabulary without training. A word's number never changes."""
 
     words: WordMatrices
+    settings: Dict[str, Any]
     adapter: Optional[Adapter]
     origin: Optional[Origin] = None  # of the vocabulary's tables; None: it has none
     dictionary: Any
@@ -144,8 +145,7 @@ class ChangingVocabulary:
             self.adapter.set_words(words, torch.cat([new, new.new_ones(len(words) - len(new))]))
 
     def _entries(self, words: Sequence[str], entries: WordEntries) -> Dict[str, Entry]:
-        reads = isinstance(self.words.embedding, CompositionalEmbedding)
-        if entries is None or not reads:
+        if entries is None or not any(lexicon_parts(self.settings)):
             return {word: Entry() for word in words}
         if isinstance(entries, Mapping):
             return {word: entries.get(word, Entry()) for word in words}

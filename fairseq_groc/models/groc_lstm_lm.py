@@ -12,9 +12,10 @@ from fairseq.models import (
 )
 from torch import Tensor, nn
 
-from fairseq_groc.data.carried import CarriedState
+from fairseq_groc.encoders.base import State
+from fairseq_groc.encoders.carried import CarriedState
+from fairseq_groc.encoders.lstm import LSTMEncoder
 from fairseq_groc.errors import OptionError
-from fairseq_groc.modules.lstm import LSTMEncoder, State
 from fairseq_groc.options import SharedHeadConfig, expect, read_numbers
 from fairseq_groc.presets import PRESETS
 

@@ -9,19 +9,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_groc.adapters import Adapter, Memory, View
 from fairseq_groc.data.streams import Block
+from fairseq_groc.dictionary import predictable_words
+from fairseq_groc.embeddings.compositional import SurfaceEncoder
+from fairseq_groc.embeddings.vocabulary import Vocabulary
+from fairseq_groc.encoders.carried import CarriedState
 from fairseq_groc.errors import OptionError
 from fairseq_groc.lexicon.tables import known_source
+from fairseq_groc.models.building import build_corrections, build_embedding, build_head
 from fairseq_groc.models.changing_vocabulary import ChangingVocabulary
-from fairseq_groc.modules.adapters import Adapter, Memory, View
-from fairseq_groc.modules.build import build_corrections, build_embedding, build_head
-from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
+from fairseq_groc.models.word_layers import InputLayer, OutputLayer
+from fairseq_groc.models.word_matrices import WordMatrices
 from fairseq_groc.modules.packed_state import pack, unpack
-from fairseq_groc.modules.probabilities import LOG_ZERO, predictable_words
-from fairseq_groc.modules.rows import WordRows
-from fairseq_groc.modules.softmax_layer import WordMatrices
-from fairseq_groc.modules.vocabulary import Vocabulary
-from fairseq_groc.modules.word_layers import InputLayer, OutputLayer
+from fairseq_groc.modules.probabilities import LOG_ZERO
 from fairseq_groc.options import OPTIONS_VERSION, flag
 
 logger = logging.getLogger(__name__)
@@ -51,11 +52,7 @@ def attach_head(
     width = getattr(layer, "in_features", None) or layer.weight.size(1)
     embedding, head = build_embedding(words, dim, settings), build_head(words, dim, settings)
     _initialise(head, init_range)
-    for module in embedding.modules():
-        if isinstance(module, WordRows):
-            _initialise(module, init_range)
-        if isinstance(module, CompositionalEmbedding) and vocabulary is not None:
-            module.begin(vocabulary, init_range)
+    embedding.begin(vocabulary, init_range)
     impossible = ~(torch.tensor(predictable_words(words)) | every_entry)
     corrections = build_corrections(words, dim, settings)
     decoder.words = WordMatrices(embedding, head, vocabulary, impossible, corrections)
@@ -95,12 +92,11 @@ def _output_of(decoder) -> str:
 class WordDecoder(ChangingVocabulary):
     """What a decoder with a head does besides its own: adapted probabilities, and checkpoints that say what they are."""
 
-    words: WordMatrices
-    settings: Dict[str, Any]
     output_layer_name: str
     adapter: Optional[Adapter] = None
     made: Optional[np.ndarray] = None  # digests of the words and of what the vocabulary's tables make them of
     any_lexicon = False
+    carried: Optional[Dict[bool, CarriedState]] = None  # the decoder's between blocks, in training and not; None: it has none
     _memory: Tuple[Any, Optional[Memory]] = (None, None)  # of the streams that were read last, and where they are
 
     def forward(self, prev_output_tokens, *args, block: Optional[Block] = None, **kwargs):
@@ -110,7 +106,7 @@ class WordDecoder(ChangingVocabulary):
             prev_output_tokens: (B, T)
             block: which piece of a running text this is; None: every row begins its text, or goes on in generation
         """
-        if hasattr(self, "carried"):
+        if self.carried is not None:
             kwargs["block"] = block
         scores, extra = super().forward(prev_output_tokens, *args, **kwargs)  # type: ignore[misc]
         if self.training or self.adapter is None:  # type: ignore[attr-defined]

@@ -1,1 +1,1 @@
-"""The mathematics, in plain modules with flat arguments; nothing here needs fairseq."""
+"""Arithmetic that knows no word, in plain modules with flat arguments; nothing here needs fairseq."""

@@ -1,4 +1,4 @@
-"""Which words may be predicted, and mixtures of distributions over them.
+"""Log-probabilities: mixtures, and what is refused as none.
 
 V: words; N: positions.
 """
@@ -6,7 +6,6 @@ V: words; N: positions.
 from __future__ import annotations
 
 import math
-from typing import List, Sequence
 
 import torch
 from torch import Tensor
@@ -14,19 +13,6 @@ from torch import Tensor
 from fairseq_groc.errors import DataError
 
 LOG_ZERO = -1e30  # log-probability of the impossible: fairseq-eval-lm would drop -inf from sum and count
-
-
-def predictable_words(words: Sequence[str]) -> List[bool]:
-    """Say of every entry of a fairseq dictionary whether it may be predicted.
-
-    ``</s>`` and ``<unk>`` may; ``<s>``, ``<pad>`` and the ``madeupword`` fillers are no words of any text.
-    """
-    return [i >= 4 and not is_filler(word) or i in (2, 3) for i, word in enumerate(words)]
-
-
-def is_filler(word: str) -> bool:
-    """Say whether fairseq made *word* up to fill its dictionary to a multiple of 8."""
-    return word.startswith("madeupword") and word[10:].isdigit() and len(word) == 14
 
 
 def numbers_of(name: str, lprobs: Tensor) -> Tensor:

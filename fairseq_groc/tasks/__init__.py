@@ -1,1 +1,1 @@
-"""Registered tasks."""
+"""Registered tasks, and what they are made of."""

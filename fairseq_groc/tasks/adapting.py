@@ -7,13 +7,13 @@ from typing import Optional
 import torch
 from fairseq import utils
 
+from fairseq_groc.adapters import Adapter, AdapterSettings
+from fairseq_groc.adapters.search import Search
 from fairseq_groc.data.fingerprint import digest, trained_words
 from fairseq_groc.data.stream_dataset import StreamDataset
+from fairseq_groc.dictionary import predictable_words
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.stored import open_remembered
-from fairseq_groc.modules.adapters import Adapter, AdapterSettings
-from fairseq_groc.modules.adapters.search import Search
-from fairseq_groc.modules.probabilities import predictable_words
 
 logger = logging.getLogger(__name__)
 

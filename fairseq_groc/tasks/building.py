@@ -8,20 +8,20 @@ from typing import Any, Dict, Iterator, Optional, Tuple
 import torch
 from fairseq import utils
 from omegaconf import OmegaConf, open_dict
-from torch import nn
 
 from fairseq_groc.data.stream_dataset import open_text
+from fairseq_groc.embeddings.base import WordEmbedding
+from fairseq_groc.embeddings.compositional import SurfaceEncoder
+from fairseq_groc.embeddings.corrections import Corrections
+from fairseq_groc.embeddings.rows import WordRows
+from fairseq_groc.embeddings.sampled_updates import SampledUpdates
+from fairseq_groc.embeddings.sampled_words import SampledWords
+from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.bins import count_occurrences
 from fairseq_groc.lexicon.tables import LexiconTables, load_tables
-from fairseq_groc.modules.build import needs_lexicon, needs_spellings, ngram_widths
-from fairseq_groc.modules.compositional import CompositionalEmbedding, SurfaceEncoder
-from fairseq_groc.modules.corrections import Corrections
-from fairseq_groc.modules.rows import WordRows
-from fairseq_groc.modules.sampled_words import SampledWords
-from fairseq_groc.modules.softmax_layer import WordMatrices
-from fairseq_groc.modules.updates import SampledUpdates
-from fairseq_groc.modules.vocabulary import Vocabulary
+from fairseq_groc.models.building import lexicon_parts, needs_spellings, ngram_widths
+from fairseq_groc.models.word_matrices import WordMatrices
 from fairseq_groc.options import SHARED_OPTIONS
 
 logger = logging.getLogger(__name__)
@@ -40,10 +40,11 @@ def lexicon_vocabulary(cfg, dictionary, settings: Dict[str, Any]) -> Tuple[Optio
     if not needs_spellings(settings):
         return None, None
     widths = ngram_widths(settings)
-    if not needs_lexicon(settings):
+    parts = lexicon_parts(settings)
+    if not any(parts):
         return Vocabulary.of_words(dictionary.symbols, widths), None
     tables = load_tables(utils.split_paths(cfg.data)[0], dictionary.symbols)
-    read = tables.parts(*(settings["lexicon_parts"] in ("both", part) for part in ("relations", "definitions")))
+    read = tables.parts(*parts)
     relations, definitions = (read.relations, read.relation_offsets), (read.definitions, read.definition_offsets)
     return Vocabulary(read.forms(), relations, definitions, widths), tables
 
@@ -85,12 +86,13 @@ def configure(words: WordMatrices, cfg, new_range: float) -> None:
     words.file = Path(cfg.export_embeddings) if cfg.export_embeddings else None
     if words.file is not None and not words.file.parent.is_dir():  # before the work
         raise OptionError(f"--export-embeddings {words.file}: there is no folder {words.file.parent}")
-    if isinstance(words.embedding, CompositionalEmbedding):
+    is_table, sampled = words.embedding.is_table, cfg.sampled_update_fraction < 1
+    if not is_table:
         words.full_probability, words.seed = cfg.full_update_prob, cfg.seed
-        if cfg.sampled_update_fraction < 1:
-            kind = SampledUpdates if words.corrections is None else SampledWords
-            words.sampled = kind(cfg.sampled_update_fraction, cfg.refresh_interval, cfg.seed)
-    elif cfg.full_update_prob < 1 or cfg.sampled_update_fraction < 1:
+    if sampled and words.embedding.can_be_sampled:
+        kind = SampledUpdates if words.corrections is None else SampledWords
+        words.sampled = kind(cfg.sampled_update_fraction, cfg.refresh_interval, cfg.seed)
+    elif sampled or (is_table and cfg.full_update_prob < 1):
         logger.warning("sparse and sampled updates change nothing: only compositional word embeddings are computed")
 
 
@@ -103,9 +105,9 @@ def begin_corrections(corrections: Corrections, cfg, dictionary) -> None:
 
 
 @contextmanager
-def slowed(embedding: nn.Module, scale: float) -> Iterator[None]:
+def slowed(embedding: WordEmbedding, scale: float) -> Iterator[None]:
     """Let an optimizer's step move a composed embedding by a share of what it would: a learning rate of its own."""
-    slow = [] if scale == 1 or not isinstance(embedding, CompositionalEmbedding) else list(embedding.parameters())
+    slow = [] if scale == 1 or embedding.is_table else list(embedding.parameters())
     before = [parameter.detach().clone() for parameter in slow]
     yield
     with torch.no_grad():

@@ -5,8 +5,8 @@ import os
 
 import torch
 
+from fairseq_groc.adapters import CACHES, OPTIONS
 from fairseq_groc.errors import OptionError
-from fairseq_groc.modules.adapters import CACHES, OPTIONS
 from fairseq_groc.options import expect, flag
 from fairseq_groc.tasks.workers import rank_and_world
 

@@ -8,10 +8,10 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from hydra.core.config_store import ConfigStore
 from omegaconf import II
 
+from fairseq_groc.adapters import OPTIONS, Option
+from fairseq_groc.embeddings.compositional import DEFAULT_CHUNK
+from fairseq_groc.embeddings.sampled_updates import REFRESH_INTERVAL
 from fairseq_groc.errors import OptionError
-from fairseq_groc.modules.adapters import OPTIONS, Option
-from fairseq_groc.modules.compositional import DEFAULT_CHUNK
-from fairseq_groc.modules.updates import REFRESH_INTERVAL
 from fairseq_groc.options import HeadConfig, flag
 from fairseq_groc.tasks.resuming import ResumingConfig
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
+from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.errors import OptionError
+from fairseq_groc.heads import ACTIVATIONS, HEADS
+from fairseq_groc.models.building import lexicon_parts, needs_spellings, ngram_widths
 from fairseq_groc.models.word_decoder import attach_head
-from fairseq_groc.modules.build import needs_lexicon, needs_spellings, ngram_widths
-from fairseq_groc.modules.heads import ACTIVATIONS, HEADS
-from fairseq_groc.modules.vocabulary import Vocabulary
 from fairseq_groc.options import HeadConfig, head_settings
 from fairseq_groc.tasks.resuming import ResumingConfig, mend_before_resuming
 
@@ -39,7 +39,7 @@ class TranslationOutputHeadTask(TranslationTask):
         """
         saved = self.state.state_dict.get("groc", {}) if from_checkpoint else {}
         settings = saved.get("head") or head_settings(self.cfg)
-        if needs_lexicon(settings):
+        if any(lexicon_parts(settings)):
             raise OptionError("translation has no lexicon tables: give --output-head deep_residual, say, or --lexicon-parts none")
         if not from_checkpoint:
             mend_before_resuming(self.cfg)

@@ -11,14 +11,14 @@ from fairseq.data import Dictionary, iterators
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import FairseqTask, register_task
 
+from fairseq_groc.adapters import OPTIONS, Adapter, AdapterSettings
+from fairseq_groc.adapters.base import on_registration
 from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.stored import tuned_adapters
 from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
 from fairseq_groc.models.word_decoder import attach_head
-from fairseq_groc.modules.adapters import OPTIONS, Adapter, AdapterSettings
-from fairseq_groc.modules.adapters.settings import on_registration
 from fairseq_groc.options import HeadConfig, head_settings
 from fairseq_groc.tasks.adapting import check_remembered, make_adapter, report_impossible
 from fairseq_groc.tasks.building import begin_corrections, complete, configure, lexicon_vocabulary, slowed
@@ -209,7 +209,7 @@ class WordnetLexiconTask(FairseqTask):
         return itr.next_epoch_itr(shuffle=False)
 
     def _iterate(self, dataset, streams, num_shards, shard_id, num_workers, epoch, data_buffer_size, seed, training):
-        dataset.carries_state = all(hasattr(decoder, "carried") for decoder in self._decoders)
+        dataset.carries_state = all(decoder.carried for decoder in self._decoders)
         self.check_room()
         plans = dataset.plan(
             epoch,
@@ -266,7 +266,7 @@ class WordnetLexiconTask(FairseqTask):
         block = sample["net_input"].get("block")
         words = torch.cat([sample["net_input"]["src_tokens"].flatten(), sample["target"].flatten()])
         self._decoders[-1].words.begin_step(update_num, words)
-        if hasattr(self._decoders[-1], "carried"):
+        if self._decoders[-1].carried:
             self._decoders[-1].carried[True].begin_update(update_num)
         if all(parameter.grad is None for parameter in model.parameters()):
             self._block_lengths.clear()  # those of an attempt that fp16 or AMP gave up
@@ -320,17 +320,17 @@ class WordnetLexiconTask(FairseqTask):
         return {type(self).__name__: {"workers": workers, "early_stop": early_stop()}}
 
     def _carried(self) -> Dict[str, Any]:
-        carried = getattr(self._decoders[-1], "carried", None)
+        carried = self._decoders[-1].carried
         return {"carried": carried[True].state_dict() if carried else {}}
 
     def set_checkpoint_dict(self, saved: Dict[str, Any]) -> None:
         decoder = self._decoders[-1]
         rank, world = rank_and_world()
         workers = saved["workers"]
-        if hasattr(decoder, "carried") and len(workers) == world:
+        if decoder.carried and len(workers) == world:
             parameter = next(decoder.parameters())
             decoder.carried[True].load_state_dict(workers[rank]["carried"], parameter.device, parameter.dtype)
-        elif hasattr(decoder, "carried"):
+        elif decoder.carried:
             logger.warning(f"states of {len(workers)} workers were saved, {world} resume: streams begin from zero")
         for name, value in saved["early_stop"].items():
             setattr(early_stop_function(), name, value)

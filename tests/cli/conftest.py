@@ -21,7 +21,7 @@ def corpus(tmp_path_factory, commands):
     folder = tmp_path_factory.mktemp("corpus")
     train, valid = write(folder / "train.txt", WORDS, 60, 1), write(folder / "valid.txt", WORDS, 20, 2)
     other = write(folder / "other.txt", WORDS + ["hound", "zebra", "\N{GRINNING FACE}", "x" * 10_000], 20, 3)
-    lexicon = ["--lexicon-path", Path(__file__).parents[1] / "data" / "mini.tsv"]
+    lexicon = ["--lexicon-path", Path(__file__).parents[1] / "fixtures" / "mini.tsv"]
     commands.preprocess("--train", train, "--valid", valid, "--valid", train, "--dest", folder / "data", *lexicon)
     tests = ["--test", other, "--test", valid]
     report = commands.preprocess("--vocabulary-from", folder / "data", *tests, "--dest", folder / "union", *lexicon)

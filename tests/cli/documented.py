@@ -88,7 +88,7 @@ def user_folder(folder: Path) -> Path:
     published.mkdir()
     for name in ("fairseq_groc", "examples", "benchmarks"):
         (folder / name).symlink_to(ROOT / name)
-    places = {"programs": environment()["PATH"].split(":")[0], "lexicon": ROOT / "tests" / "data" / "mini.tsv"}
+    places = {"programs": environment()["PATH"].split(":")[0], "lexicon": ROOT / "tests" / "fixtures" / "mini.tsv"}
     places |= {"script": ROOT / "scripts" / "preprocess.sh", "published": published, "texts": folder / "FOLDER"}
     texts = {"bin/fairseq-train": SMALL, "bin/curl": CURL, "bin/python": PYTHON, "scripts/preprocess.sh": PREPROCESS}
     for name, text in texts.items():

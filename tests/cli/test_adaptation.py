@@ -14,14 +14,14 @@ from cli_helpers import PLUGIN, evaluated, perplexity, tokens_of
 from fairseq_cli import eval_lm
 from filelock import FileLock
 
+from fairseq_groc.adapters import AdapterSettings
+from fairseq_groc.adapters.adapter import View
 from fairseq_groc.cli import tune
-from fairseq_groc.cli.score import load
 from fairseq_groc.data.fingerprint import load_dictionary, trained_words
 from fairseq_groc.errors import DataError, GrocError
 from fairseq_groc.evaluation import stored, tuning
+from fairseq_groc.evaluation.loading import load
 from fairseq_groc.evaluation.stored import store_tuned, tuned_adapters
-from fairseq_groc.modules.adapters import AdapterSettings
-from fairseq_groc.modules.adapters.adapter import View
 
 ADAPTERS = ["--uniform-weight", "0.05", "--unigram-weight", "0.1", "--local-weight", "0.2", "--unbounded-weight", "0.1"]
 TUNED = "adapters as tuned on 'test1'"

@@ -26,7 +26,7 @@ def test_a_stock_language_model_with_an_open_vocabulary(commands, corpus, tmp_pa
     assert perplexity(output) == pytest.approx(figure, rel=1e-3)
     line = corpus / f"{name}.txt"
     line.write_text("\n".join(LINES) + "\n")
-    lexicon = ["--lexicon-path", "tests/data/mini.tsv"]
+    lexicon = ["--lexicon-path", "tests/fixtures/mini.tsv"]
     commands.preprocess("--vocabulary-from", corpus / "union", "--test", line, "--dest", tmp_path / "line", *lexicon)
     options = ["--path", model, "--sample-break-mode", "eos", "--beam", "2", "--max-len-b", "8", "--num-workers", "0"]
     output = commands.ok("fairseq-generate", tmp_path / "line", *PLUGIN, *options, "--batch-size", "2")

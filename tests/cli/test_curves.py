@@ -10,9 +10,9 @@ from cli_helpers import WORDS, write
 
 from fairseq_groc.__main__ import main
 from fairseq_groc.cli.curves import run_names
-from fairseq_groc.cli.results import label_log_axis, pyplot
-from fairseq_groc.data.training_log import read_curves
-from fairseq_groc.modules.rows import saved_words
+from fairseq_groc.embeddings.rows import saved_words
+from fairseq_groc.evaluation.results import label_log_axis, pyplot
+from fairseq_groc.evaluation.training_log import read_curves
 
 VALID = "INFO | {0} | epoch 001 | valid on '{0}' subset | loss {1} | ppl {2} | num_updates {3}\n"
 
@@ -24,7 +24,7 @@ def union(tmp_path_factory, corpus, commands):
     other = [word for word in WORDS if word not in ("the", "a", "cat")] + ["hound", "zebra", "puppy"]
     train, valid = write(folder / "train.txt", other, 60, 5), write(folder / "valid.txt", other, 20, 6)
     texts = ["--train", train, "--valid", corpus / "valid.txt", "--valid", valid]
-    lexicon = ["--lexicon-path", Path(__file__).parents[1] / "data" / "mini.tsv"]
+    lexicon = ["--lexicon-path", Path(__file__).parents[1] / "fixtures" / "mini.tsv"]
     commands.preprocess("--vocabulary-from", corpus / "data", *texts, "--dest", folder / "data", *lexicon)
     assert (folder / "data" / "dict.txt").read_text().startswith((corpus / "data" / "dict.txt").read_text().split("madeup")[0])
     return folder / "data"

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from cli_helpers import ROOT, Commands, evaluated, header_of, tokens_of
 
+from fairseq_groc.adapters import CACHES, OPTIONS, AdapterSettings, Cache, Option, register_cache
 from fairseq_groc.cli import evaluate
 from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.heads import TiedOutput, register_head
 from fairseq_groc.lexicon import NoLexicon, register_lexicon
-from fairseq_groc.modules.adapters import CACHES, OPTIONS, AdapterSettings, Cache, Option, register_cache
-from fairseq_groc.modules.heads import TiedOutput, register_head
 
 PAGE = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
-MINI = Path(__file__).parents[1] / "data" / "mini.tsv"
+MINI = Path(__file__).parents[1] / "fixtures" / "mini.tsv"
 CHECKPOINT = "checkpoints/low-rank/checkpoint_best.pt"
 USER = ["--user-dir", "mine"]
 OURS = ["python", "-m", "fairseq_groc"]
@@ -36,7 +36,7 @@ def commands_of(title):
     return [shlex.split(line) for line in lines]
 
 
-RUN = ("A lexicon", "A head", "An adapter")
+RUN = ("A lexicon", "A head", "An embedding", "An adapter")
 CHECKS = "Checks"
 
 
@@ -95,6 +95,13 @@ def test_the_head(said, corpus):
     assert overall(report) == [pytest.approx(ppl, abs=0.02)] * 2 and sum_error(report) < 1e-6
 
 
+def test_the_embedding(said):
+    trained, report = said["An embedding"]
+    assert "(embedding): HashedEmbedding(" in trained and "(rows): Embedding(2000, 128)" in trained
+    adapted, alone = overall(report)
+    assert adapted != alone and sum_error(report) < 1e-6
+
+
 def test_the_cache(said, typed):
     scored, report, tuned = said["An adapter"]
     adapted, alone = overall(report)
@@ -119,9 +126,9 @@ def test_workers_import_it_too(monkeypatch):
 
 
 def test_the_checks(typed):
-    heads, caches = (Commands(ROOT, typed.folder).ok(*command) for command in commands_of(CHECKS))
-    assert "18 passed" in heads.splitlines()[-1] and "failed" not in heads
-    assert "9 passed" in caches.splitlines()[-1] and "failed" not in caches
+    heads, embeddings, caches = (Commands(ROOT, typed.folder).ok(*command) for command in commands_of(CHECKS))
+    for tried, passed in ((heads, 18), (embeddings, 13), (caches, 9)):
+        assert f" {passed} passed" in f" {tried.splitlines()[-1]}" and "failed" not in tried
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 import torch
 from cli_helpers import PLUGIN, SMALL, TRAINING, Commands, evaluated, perplexity
 
-from fairseq_groc.modules.export import _read
+from fairseq_groc.models.matrices_file import _read
 
 VALID = ["--valid-subset", "valid,valid1"]
 

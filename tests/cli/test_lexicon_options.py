@@ -9,7 +9,7 @@ import pytest
 
 from fairseq_groc.lexicon.tables import load_tables
 
-MINI = ["--lexicon-path", "tests/data/mini.tsv"]
+MINI = ["--lexicon-path", "tests/fixtures/mini.tsv"]
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def commands_of(data, model, tmp_path):
 def test_a_glossary_that_was_edited(ours, corpus, models, tmp_path, caplog):
     data, glossary, model = tmp_path / "data", tmp_path / "edited.tsv", models["compositional_output"]
     shutil.copytree(corpus / "data", data)
-    mini = Path("tests/data/mini.tsv").read_text(encoding="utf-8")
+    mini = Path("tests/fixtures/mini.tsv").read_text(encoding="utf-8")
     glossary.write_text(f"{mini}zebra\thorse\ta striped horse\n", encoding="utf-8")
     ours("tables", data, "--lexicon-path", glossary)
     for command in commands_of(data, model, tmp_path).values():
@@ -101,7 +101,7 @@ def test_tables_remember_where_the_lexicon_is(ours, corpus, models, tmp_path):
     """New words are looked up there, as long as it is what it was."""
     data, glossary, model = tmp_path / "data", tmp_path / "mine.tsv", models["compositional_output"]
     shutil.copytree(corpus / "data", data)
-    shutil.copy("tests/data/mini.tsv", glossary)
+    shutil.copy("tests/fixtures/mini.tsv", glossary)
     ours("tables", data, "--lexicon-path", glossary, "--max-relations", "2")
     words = (data / "dict.txt").read_text(encoding="utf-8").split()[::2]
     origin = load_tables(data, ["<s>", "<pad>", "</s>", "<unk>", *words]).origin

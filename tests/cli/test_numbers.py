@@ -7,7 +7,7 @@ import math
 import pytest
 from test_bad_checkpoints import one_line, wheres
 
-from fairseq_groc.cli.numbers import natural, positive, share
+from fairseq_groc.arguments import natural, positive, share
 
 POSITIVE, NATURAL = "a whole number, 1 or more", "a whole number, 0 or more"
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from cli_helpers import ROOT, tokens_of
 
-from fairseq_groc.cli import open_vocabulary
-from fairseq_groc.cli.score import load
+from fairseq_groc.cli import score
+from fairseq_groc.evaluation.loading import load
 from fairseq_groc.lexicon import FileLexicon
 
 SCORE = ["python", "-m", "fairseq_groc", "score"]
-LEXICON = ["--lexicon-path", Path(__file__).parents[1] / "data" / "mini.tsv"]
+LEXICON = ["--lexicon-path", Path(__file__).parents[1] / "fixtures" / "mini.tsv"]
 
 
 def rows_of(output):
@@ -71,7 +71,7 @@ def test_a_terminal_is_shown_nothing_to_obey(capsys, monkeypatch):
     line = "the \x1b[31mcat\t\u202etac"
     for terminal, shown in ((False, line), (True, "the <U+001B>[31mcat\t<U+202E>tac")):
         monkeypatch.setattr(sys.stdout, "isatty", lambda terminal=terminal: terminal)
-        open_vocabulary.write_score(-1.5, 3, line)
+        score.write_score(-1.5, 3, line)
         assert capsys.readouterr().out == f"-1.5000\t3\t{shown}\n"
 
 

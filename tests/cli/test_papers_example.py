@@ -21,7 +21,7 @@ from fairseq.data.data_utils import load_indexed_dataset
 from filelock import FileLock
 
 from fairseq_groc.__main__ import _parser as main_parser
-from fairseq_groc.modules.updates import is_frozen
+from fairseq_groc.embeddings.sampled_updates import is_frozen
 from fairseq_groc.presets import PRESETS
 
 PAPERS = ROOT / "examples" / "papers"

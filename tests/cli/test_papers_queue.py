@@ -184,7 +184,7 @@ def test_lines_of_the_queue_are_rows_and_are_done_when_their_results_are_there(m
 def test_the_fingerprint_is_of_the_code_that_trains(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(PAPERS)
     names = runpy.run_path(str(TIMED))
-    for name in ("modules/lstm.py", "cli/tune.py", "presets.py"):
+    for name in ("encoders/lstm.py", "cli/tune.py", "presets.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("one")
     fingerprint = names["code_fingerprint"]
@@ -192,5 +192,5 @@ def test_the_fingerprint_is_of_the_code_that_trains(monkeypatch, tmp_path):
     before = fingerprint()
     (tmp_path / "cli" / "tune.py").write_text("two")
     assert fingerprint() == before
-    (tmp_path / "modules" / "lstm.py").write_text("two")
+    (tmp_path / "encoders" / "lstm.py").write_text("two")
     assert fingerprint() != before

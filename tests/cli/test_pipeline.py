@@ -9,8 +9,8 @@ import pytest
 import torch
 from cli_helpers import PLUGIN, evaluated, tokens_of
 
-from fairseq_groc.cli.score import load
 from fairseq_groc.data.fingerprint import load_dictionary
+from fairseq_groc.evaluation.loading import load
 from fairseq_groc.lexicon.tables import load_tables
 
 
@@ -143,19 +143,19 @@ def test_a_checkpoint_that_is_older_than_an_option_serves(corpus, models, tmp_pa
 
 
 def test_explain(commands, corpus):
-    output = commands.ok("python", "-m", "fairseq_groc", "explain", "cat", "--lexicon-path", "tests/data/mini.tsv")
+    output = commands.ok("python", "-m", "fairseq_groc", "explain", "cat", "--lexicon-path", "tests/fixtures/mini.tsv")
     assert "characters   ^ c a t $" in output
     assert "relation     feline  (mini.tsv:1)" in output
     assert "definition   a small domesticated animal with fur  (mini.tsv:1)" in output
 
 
 def test_explain_writes_what_it_shows(ours, tmp_path):
-    shown = ours("explain", "cat", "zz", "--lexicon-path", "tests/data/mini.tsv", "--out", tmp_path / "cat.json")
+    shown = ours("explain", "cat", "zz", "--lexicon-path", "tests/fixtures/mini.tsv", "--out", tmp_path / "cat.json")
     assert "not in the lexicon (mini.tsv): its spelling alone" in shown and (tmp_path / "cat.png").stat().st_size > 1000
     cat, zz = json.loads((tmp_path / "cat.json").read_text())["words"]
     assert cat["characters"] == ["^", "c", "a", "t", "$"] and cat["relations"][0] == {"word": "feline", "source": "mini.tsv:1"}
     assert cat["definition"] == {"words": "a small domesticated animal with fur".split(), "source": "mini.tsv:1"}
     assert zz == {"word": "zz", "characters": ["^", "z", "z", "$"], "relations": [], "definition": {"words": [], "source": ""}}
     assert "--out none/x.json: there is no folder" in ours("explain", "cat", "--out", "none/x.json", code=1)
-    ours("explain", "$", "us$", "a$b$", "--lexicon-path", "tests/data/mini.tsv", "--out", tmp_path / "signs.json")
+    ours("explain", "$", "us$", "a$b$", "--lexicon-path", "tests/fixtures/mini.tsv", "--out", tmp_path / "signs.json")
     assert (tmp_path / "signs.png").stat().st_size > 1000  # signs, not formulas

@@ -12,8 +12,9 @@ import pytest
 from cli_helpers import environment
 from test_bad_checkpoints import one_line, wheres
 
-from fairseq_groc.cli import export, results, score, tune
+from fairseq_groc.cli import export, score, tune
 from fairseq_groc.errors import OptionError
+from fairseq_groc.evaluation.results import write_json
 from fairseq_groc.files import check_place, replace_file
 
 
@@ -106,7 +107,7 @@ def test_numbers_and_pictures_leave_nothing_half_written(ours, corpus, models, t
         assert "near.png: File too large" in one_line(ours, *command, out)
     assert [path.name for path in tmp_path.iterdir()] == ["near.json"]
     with pytest.raises(OSError), disk_of(10):
-        results.write_json(out, {"a": list(range(100))})
+        write_json(out, {"a": list(range(100))})
     assert out.read_text().startswith('{\n "path"') and len(list(tmp_path.iterdir())) == 1
 
 

@@ -16,7 +16,7 @@ from fairseq_groc.lexicon.wordnet import find_wordnet
 def quickstart(monkeypatch):
     folder = ROOT / "examples" / "quickstart"
     monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setattr("fairseq_groc.cli.programs.BIN", forked_programs.folder())
+    monkeypatch.setattr("fairseq_groc.programs.BIN", forked_programs.folder())
     spec = importlib.util.spec_from_file_location("run", folder / "run.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from cli_helpers import BIN, PLUGIN, SMALL, SYSTEM_PATH, TRAINING, environment
 
-from fairseq_groc.data.training_log import read_curves
+from fairseq_groc.evaluation.training_log import read_curves
 
 EXACT = ["--save-interval-updates", "4", "--max-update", "10", "--valid-subset", "valid,valid1"]
 SHIFT = "decoder.words.head.bias.bias"  # shifts all logits alike: its gradient is rounding alone

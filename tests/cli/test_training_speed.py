@@ -5,8 +5,8 @@ import json
 import pytest
 from cli_helpers import SMALL
 
-from fairseq_groc.cli.training_speed import Speed, read_speed, summary
 from fairseq_groc.errors import DataError
+from fairseq_groc.evaluation.speed import Speed, read_speed, summary
 
 LOG = """2026-01-01 00:00:00 | INFO | fairseq_cli.train | num. shared model params: 1,234 (num. trained: 1,234)
 2026-01-01 00:00:00 | INFO | train_inner | epoch 001:      1 / 50 loss=1, ppl=2, wps=0, ups=0, wpb=40, bsz=4, num_updates=1

@@ -8,20 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fairseq_groc.dictionary import words_fingerprint
 from fairseq_groc.errors import TablesError
 from fairseq_groc.lexicon import Entry, NoLexicon
-from fairseq_groc.lexicon.tables import (
-    _DTYPES,
-    FILE,
-    FOLDER,
-    FORMAT,
-    HEADER,
-    Origin,
-    build_tables,
-    load_tables,
-    save_tables,
-    words_fingerprint,
-)
+from fairseq_groc.lexicon.tables import _DTYPES, FILE, FOLDER, FORMAT, HEADER, Origin, build_tables, load_tables, save_tables
 
 WORDS = ["<s>", "<pad>", "</s>", "<unk>", "cat", "dog", "zzz"]
 REMEDY = "Rebuild them: python -m fairseq_groc tables"

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from fairseq_groc.modules.probabilities import is_filler, masked_bias, predictable_words, uniform_mixture
+from fairseq_groc.dictionary import is_filler, predictable_words
+from fairseq_groc.modules.probabilities import masked_bias, uniform_mixture
 
 WORDS = ["<s>", "<pad>", "</s>", "<unk>", "the", "cat", "sat", "madeupword0000"]
 IMPOSSIBLE = ~torch.tensor(predictable_words(WORDS))

@@ -9,8 +9,8 @@ from typing import Dict, Tuple
 
 from cli_helpers import PLUGIN, ROOT, SMALL, TRAINING
 
+from fairseq_groc.adapters import OPTIONS
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModelConfig
-from fairseq_groc.modules.adapters import OPTIONS
 from fairseq_groc.options import flag
 from fairseq_groc.tasks.config import WordnetLexiconConfig
 
@@ -127,9 +127,9 @@ def make_world(folder: Path, corpus: Path, models: Dict[str, Path], commands) ->
     shutil.copy(models["tied"].parent / "train.log", folder / "simple.log")
     steps = [{"valid_loss": 4.5 - n, "valid_ppl": f"{2 ** (4.5 - n):.2f}", "valid_num_updates": str(n)} for n in (1, 2, 3)]
     (folder / "json.log").write_text("".join(f"2020-01-01 | INFO | valid | {json.dumps(step)}\n" for step in steps))
-    rows = [line.split("\t") for line in (ROOT / "tests/data/mini.tsv").read_text(encoding="utf-8").splitlines()]
+    rows = [line.split("\t") for line in (ROOT / "tests/fixtures/mini.tsv").read_text(encoding="utf-8").splitlines()]
     entries = [{"word": word, "relations": relations.split(), "definition": gloss} for word, relations, gloss in rows]
-    shutil.copy(ROOT / "tests/data/mini.tsv", folder / "lexicon.tsv")
+    shutil.copy(ROOT / "tests/fixtures/mini.tsv", folder / "lexicon.tsv")
     (folder / "lexicon.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     text = "the cat sat on the mat\nthe zebra ran\n\na young dog barked under the old tree\nthe zebra sat\n"
     (folder / "text.txt").write_text(text)

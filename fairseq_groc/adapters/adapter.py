@@ -1,0 +1,168 @@
+"""A pipeline of adapters: from a model's log-probabilities to those that fit a text.
+
+B: streams; T: positions; V: vocabulary; d: size of h.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Dict, List, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from fairseq_groc.adapters.base import CACHES, AdapterSettings, Cache
+from fairseq_groc.adapters.mass import Seen, add_mass, mix_at
+from fairseq_groc.adapters.search import Search
+from fairseq_groc.modules.probabilities import uniform_mixture, uniform_mixture_at
+
+
+class View:
+    """What the adapters know at each position of a block.
+
+    Args:
+        adapter: whose view this is
+        rows: for each cache its weight, the cache, and for every stream what it remembers
+        shape: (B, T)
+    """
+
+    def __init__(self, adapter: "Adapter", rows: List[Tuple[float, Cache, List]], shape: Tuple[int, int]):
+        self._adapter, self.rows, self._shape = adapter, rows, shape
+        self._done = 0
+        self._last: Dict[int, Tuple[int, Seen]] = {}  # parts of one stream ask for the same again
+
+    def _seen(self, number: int, stream: int) -> Seen:
+        """Return what a stream remembers in a cache."""
+        if self._last.get(number, (-1, None))[0] != stream:
+            _, cache, views = self.rows[number]
+            self._last[number] = stream, cache.row(views[stream])
+        return self._last[number][1]
+
+    def adapt(self, lprobs: Tensor) -> Tensor:
+        """Return the adapted log-probabilities of all words, (B, T, V), in place of the model's.
+
+        A part of the positions, (1, n, V), goes on where the last part ended (fairseq's ``--softmax-batch``).
+        """
+        lprobs = self._adapter.adapt_model(lprobs)
+        if lprobs.shape[:2] == self._shape:
+            for stream, own in enumerate(lprobs):
+                self._add_caches(own, stream, slice(None))
+        else:
+            self._add_part(lprobs[0])
+        return lprobs
+
+    def _add_caches(self, lprobs: Tensor, stream: int, positions: slice) -> None:
+        """Mix the caches into some positions of a stream, (n, V)."""
+        for number, (weight, _, _) in enumerate(self.rows):
+            scores, words = self._seen(number, stream)
+            add_mass(lprobs, weight, Seen(scores[positions], words if words.dim() == 1 else words[positions]))
+
+    def _add_part(self, lprobs: Tensor) -> None:
+        begin, self._done = self._done, self._done + len(lprobs)
+        length = self._shape[1]
+        for stream in range(begin // length, -(-self._done // length)):
+            first, last = max(begin, stream * length), min(self._done, (stream + 1) * length)
+            self._add_caches(lprobs[first - begin : last - begin], stream, slice(first - stream * length, last - stream * length))
+
+    def adapt_at(self, lprobs: Tensor, targets: Tensor) -> Tensor:
+        """Return the adapted log-probabilities of the targets, (B, T), from the model's; the other words are never needed.
+
+        Args:
+            lprobs: of the targets, discounted already, (B, T)
+            targets: (B, T)
+        """
+        lprobs = self._adapter.uniform_at(lprobs, targets)
+        for number, (weight, _, _) in enumerate(self.rows):
+            rows = enumerate(zip(lprobs, targets))
+            lprobs = torch.stack([mix_at(own, weight, self._seen(number, stream), target) for stream, (own, target) in rows])
+        return lprobs
+
+
+class Memory:
+    """What a group of streams has said: the caches, and the h whose word comes next."""
+
+    def __init__(self, adapter: "Adapter"):
+        self._adapter = adapter
+        self._caches = adapter.new_caches()
+        self._pending: Optional[Tensor] = None
+
+    def see(self, h: Tensor, tokens: Tensor, padding: int) -> View:
+        """Read a block and return what its positions know; the next block goes on after it.
+
+        Args:
+            h: (B, T, d)
+            tokens: the block's inputs, (B, T): each is the word that the h before it predicted
+            padding: the token that fills up
+        """
+        h = h.detach().float()
+        if not self._caches:
+            return View(self._adapter, [], (h.size(0), h.size(1)))
+        words = tokens.masked_fill(tokens == padding, -1)
+        if self._pending is None:  # the first input of a text was not predicted
+            words = words.index_fill(1, torch.zeros(1, dtype=torch.long, device=words.device), -1)
+        first = torch.zeros_like(h[:, :1]) if self._pending is None else self._pending
+        keys = torch.cat([first, h[:, :-1]], dim=1)
+        self._pending = h[:, -1:]
+        rows = [(weight, cache, cache.see(h, keys, words)) for weight, cache in self._caches]
+        return View(self._adapter, rows, (h.size(0), h.size(1)))
+
+    def reorder(self, order: Tensor) -> None:
+        """Let stream i go on from what stream order[i] has said (beam search)."""
+        if self._pending is not None:
+            self._pending = self._pending.index_select(0, order)
+        for _, cache in self._caches:
+            cache.reorder(order)
+
+
+class Adapter:
+    """Adapt the distributions of one model over one vocabulary.
+
+    Args:
+        settings: what to do
+        words: mask (V) of the real words, no special symbols and no fillers
+        new: mask (V) of those that the training text lacks
+        text: entries of another text for the unbounded cache
+    """
+
+    def __init__(self, settings: AdapterSettings, words: Tensor, new: Tensor, text: Optional[Search] = None):
+        self.settings, self.text = settings, text
+        self.words, self.new = words, new
+
+    def with_settings(self, settings: AdapterSettings) -> "Adapter":
+        """Return an adapter of the same words and text that does something else."""
+        return Adapter(settings, self.words, self.new, self.text)
+
+    def set_words(self, words: Tensor, new: Tensor) -> None:
+        """Go on over another vocabulary in which no word changed its number; the masks are as at the beginning.
+
+        Args:
+            words: (V), or (T, V) where each position of a block has a vocabulary of its own
+            new: (V)
+        """
+        self.words, self.new = words, new
+
+    def new_caches(self) -> List[Tuple[float, Cache]]:
+        """Return the caches that act, each with its weight, remembering nothing."""
+        return [(weight, CACHES[name].build(self.settings, self.text)) for name, weight in self.settings.caches().items()]
+
+    def adapt_model(self, lprobs: Tensor) -> Tensor:
+        """Return the discounted and smoothed log-probabilities, (..., V): what needs no history."""
+        shift = self.discount(lprobs.device)
+        if shift is not None:
+            lprobs = torch.log_softmax(lprobs + shift, dim=-1)
+        if self.settings.uniform_weight > 0:
+            lprobs = uniform_mixture(lprobs, self.settings.uniform_weight, self.words.to(lprobs.device))
+        return lprobs
+
+    def discount(self, device) -> Optional[Tensor]:
+        """Return what the discount adds to every word's score, (V), or None."""
+        factor = self.settings.new_word_discount
+        if factor == 1:
+            return None
+        return math.log(factor) * self.new.to(device, torch.float32)
+
+    def uniform_at(self, lprobs: Tensor, targets: Tensor) -> Tensor:
+        """Return the smoothed log-probabilities of the targets alone."""
+        if self.settings.uniform_weight == 0:
+            return lprobs
+        return -uniform_mixture_at(-lprobs, self.settings.uniform_weight, self.words.to(lprobs.device), targets)

@@ -1,0 +1,84 @@
+"""Make the lexicon tables of a folder of binarised data."""
+
+import itertools
+import logging
+from pathlib import Path
+from typing import Optional, Sequence
+
+from fairseq_groc.data.fingerprint import load_dictionary
+from fairseq_groc.dictionary import is_filler
+from fairseq_groc.errors import DataError
+from fairseq_groc.lexicon import (
+    FileLexicon,
+    Lexicon,
+    RestrictedLexicon,
+    SeveralLexicons,
+    ThinnedLexicon,
+    open_lexicons,
+    sources_of,
+)
+from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, LexiconTables, build_tables, save_tables
+
+logger = logging.getLogger(__name__)
+NAMED = 5  # entries of each kind
+
+
+def lexicon_of(args, words: Optional[Sequence[str]] = None) -> Lexicon:
+    """Return the lexicon that the options say.
+
+    Args:
+        words: of a dictionary: the entries of files that none of them gets are counted and named
+
+    Raises:
+        LexiconError: a lexicon that cannot be read.
+    """
+    lexicon = open_lexicons(args.lexicon_path)
+    if words is not None:
+        for source in lexicon.lexicons if isinstance(lexicon, SeveralLexicons) else [lexicon]:
+            if isinstance(source, FileLexicon):
+                _report_unused(source, words)
+    if args.forms_from:
+        lexicon = RestrictedLexicon(lexicon, load_dictionary(args.forms_from).symbols)
+    return lexicon if args.keep_entries == 1 else ThinnedLexicon(lexicon, args.keep_entries)
+
+
+def _report_unused(lexicon: FileLexicon, words: Sequence[str]) -> None:
+    unused = lexicon.unused(words)
+    long = {word: line for word, line in unused.items() if word.split() != [word]}
+    absent = {word: line for word, line in unused.items() if word not in long}
+    for what, some in (("are several words, which no text has as one", long), ("are of words that dict.txt lacks", absent)):
+        if some:
+            named = ", ".join(f"{word!r} (line {line})" for word, line in itertools.islice(some.items(), NAMED))
+            more = ", ..." if len(some) > NAMED else ""
+            logger.warning(f"{lexicon.path}: {len(some):,} of {len(lexicon):,} entries {what}: {named}{more}")
+
+
+def tables_of(folder: Path, args) -> LexiconTables:
+    """Build and save the tables of the dictionary in *folder* as the options say."""
+    path = folder / "dict.txt"
+    words = load_dictionary(path).symbols if path.exists() else None
+    lexicon = lexicon_of(args, words)
+    return make_tables(folder, lexicon, args.max_relations, args.max_definition, sources_of(args.lexicon_path))
+
+
+def make_tables(
+    folder: Path,
+    lexicon: Lexicon,
+    max_relations: int = MAX_RELATIONS,
+    max_definition: int = MAX_DEFINITION,
+    sources: Sequence[str] = (),
+) -> LexiconTables:
+    """Build and save the tables of the dictionary in *folder*."""
+    path = folder / "dict.txt"
+    if not path.exists():
+        raise DataError(f"{path} not found. Binarise the text first: scripts/preprocess.sh.")
+    dictionary = load_dictionary(path)
+    words = dictionary.symbols
+    logger.info(f"looking {len(words):,} words up in the lexicon ({lexicon.name})")
+
+    def is_word(index: int) -> bool:
+        return index >= dictionary.nspecial and not is_filler(words[index])
+
+    tables = build_tables(words, lexicon, is_word, max_relations, max_definition, sources)
+    save_tables(folder, tables, words)
+    return tables

@@ -1,0 +1,63 @@
+"""What a word embedding is, and the names that embeddings are registered by. V: words; d: embedding size."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional, Sequence, Tuple, Type
+
+from torch import Tensor, nn
+
+from fairseq_groc.embeddings.vocabulary import Vocabulary
+from fairseq_groc.registry import add
+
+
+class WordEmbedding(nn.Module):
+    """From the words of a vocabulary to input embeddings E_in, (V, d); it knows neither encoder nor head.
+
+    What it knows of a word is either a table's (``WordRows``, which move by word into other dictionaries and grow by
+    themselves) or read from the vocabulary at every call, so that the dictionary may be any.
+    """
+
+    is_table = False  # whether words have parameters of their own: a word that is new has none
+    computes = True  # whether forward costs more than passing parameters on
+    reads_spellings = False  # whether forward takes a vocabulary
+    can_be_sampled = False  # whether a training step may compute some words alone, by the members of ``CompositionalEmbedding``
+
+    @classmethod
+    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> WordEmbedding:
+        """Return an embedding of the words of a dictionary to size d by the options of ``options.HeadConfig``, by name."""
+        raise NotImplementedError
+
+    @staticmethod
+    def lexicon_parts(settings: Dict[str, Any]) -> Tuple[bool, bool]:
+        """Say whether it reads words' relations, and whether their definitions."""
+        return False, False
+
+    def begin(self, vocabulary: Optional[Vocabulary], limit: float) -> None:
+        """Set the parameters that training begins with, to the size of numbers drawn uniformly from -limit to limit."""
+        for parameter in self.parameters():
+            parameter.data.uniform_(-limit, limit)
+
+    def forward(self, vocabulary: Optional[Vocabulary] = None) -> Tensor:
+        """Return the embeddings of all words, (V, d).
+
+        Args:
+            vocabulary: their spellings, relations and definitions, where it reads any: the dictionary's, or new words alone
+        """
+        raise NotImplementedError
+
+
+EMBEDDINGS: Dict[str, Type[WordEmbedding]] = {}
+
+
+def register_embedding(name: str):
+    """Register a subclass of ``WordEmbedding`` by the name that heads call for: ``register_head(..., embedding=name)``.
+
+    Raises:
+        OptionError: a name that is taken.
+    """
+
+    def register(cls):
+        add(EMBEDDINGS, "word embedding", name, cls)
+        return cls
+
+    return register

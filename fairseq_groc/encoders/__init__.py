@@ -1,0 +1,1 @@
+"""Prefix encoders: from the embeddings of what was read to h."""

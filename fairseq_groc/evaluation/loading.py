@@ -1,0 +1,125 @@
+"""A trained model with the data that it is to score: checkpoint, text, and the lexicon that its words come from."""
+
+import logging
+import os
+import textwrap
+from pathlib import Path
+from typing import Any, Dict, Optional, Sequence
+
+import torch
+
+from fairseq_groc.errors import DataError, GrocError, LexiconError
+from fairseq_groc.files import check_archive
+from fairseq_groc.lexicon import Lexicon, open_lexicons
+from fairseq_groc.lexicon.tables import Origin
+from fairseq_groc.tasks.checks import check_needed
+from fairseq_groc.tasks.config import adapter_fields
+
+logger = logging.getLogger(__name__)
+
+
+def load(path: str, data: str, **options):
+    """Return a checkpoint with the vocabulary of a data folder, as ``from_pretrained`` does, for evaluation.
+
+    Raises:
+        DataError: there is no such checkpoint or folder, or it is broken.
+    """
+    checkpoint, folder = Path(path), Path(data).resolve()  # fairseq takes ./data for a folder beside the checkpoint
+    if not checkpoint.is_file():
+        raise DataError(f"{checkpoint}: no such checkpoint")
+    if not (folder / "dict.txt").is_file():
+        raise DataError(f"{folder}/dict.txt not found: --data wants a folder from scripts/preprocess.sh")
+    for name in (checkpoint.name, str(folder)):
+        if os.pathsep in name:
+            raise DataError(f"{name}: fairseq takes {os.pathsep!r} for the end of a name. Rename it, or make a link to it.")
+    from fairseq.models import FairseqLanguageModel
+
+    try:
+        check_archive(checkpoint)
+        hub = FairseqLanguageModel.from_pretrained(str(checkpoint.parent), checkpoint.name, str(folder), **options).eval()
+    except GrocError:
+        raise
+    except Exception as error:  # whatever torch and fairseq make of a file that is cut, or no checkpoint
+        if getattr(error, "filename", None) is not None:  # another file, or one that may not be read
+            raise
+        reason = textwrap.shorten(f"{type(error).__name__}: {error}", 300)
+        raise DataError(f"{checkpoint} cannot be loaded as a checkpoint ({reason}). Give one of fairseq-train.") from error
+    check_weights(hub.models[0], checkpoint)
+    hub.task.prepare_scoring()
+    return hub
+
+
+def check_weights(model, checkpoint: Path) -> None:
+    """Refuse a model that no figure can come from.
+
+    Raises:
+        DataError: a parameter, or what it computes of a word, is infinite or not a number.
+    """
+    for name, parameter in model.named_parameters():
+        if not bool(parameter.isfinite().all()):
+            what = f"{int((~parameter.isfinite()).sum()):,} of {name} are no finite numbers"
+            raise DataError(f"{checkpoint}: {what}: its training has diverged. Give an earlier checkpoint.")
+    with torch.no_grad():
+        matrices = model.decoder.words()[:2]  # kept for what comes
+    if not all(bool(matrix.isfinite().all()) for matrix in matrices):
+        raise DataError(f"{checkpoint}: its word embeddings are no numbers (NaN): the checkpoint is broken. Give another one.")
+
+
+def adapter_options(args) -> Dict[str, Any]:
+    """Return the options of adapters, as given or by default; a command without them takes tuned ones if told to."""
+    if not hasattr(args, "uniform_weight"):
+        return {"no_tuned_adapters": not getattr(args, "tuned_adapters", False)}
+    check_needed(args)
+    return {option.name: getattr(args, option.name) for option in adapter_fields()}
+
+
+def open_split(args, **options):
+    """Return the loaded checkpoint and the text to score.
+
+    Args:
+        options: of the task
+
+    Raises:
+        DataError: no such split.
+    """
+    hub = load(args.path, args.data, **adapter_options(args), any_lexicon=args.any_lexicon, **options)
+    cfg = hub.task.cfg  # the checkpoint's, where the commands of fairseq have their own
+    cfg.sample_break_mode = getattr(args, "sample_break_mode", "none")
+    if args.tokens_per_sample:
+        cfg.tokens_per_sample = args.tokens_per_sample
+    hub.task.check_room()
+    if not Path(args.data, f"{args.split}.bin").is_file():
+        raise DataError(f"{args.data}/{args.split}.bin not found: preprocess the text, or name another --split")
+    hub.task.load_dataset(args.split)
+    dataset = hub.task.dataset(args.split)
+    hub.task.prepare_scoring(dataset)
+    return hub, dataset
+
+
+def data_lexicon(origin: Optional[Origin], paths: Optional[Sequence[str]]) -> Optional[Lexicon]:
+    """Return the lexicon to look words up in: the one at *paths*, or the one that the data's tables come from.
+
+    Args:
+        origin: of the tables; None: the model reads none
+
+    Raises:
+        DataError: no path is given, and the lexicon of the tables is not where it was, or has changed.
+    """
+    if origin is None:
+        return None
+    if paths:
+        lexicon = open_lexicons(paths)
+        if not origin.is_of(lexicon):
+            logger.warning(f"words are looked up in another lexicon ({lexicon.fingerprint()}) than the data's ({origin})")
+        return lexicon
+    why = "nothing says where it is"
+    if origin.sources:
+        try:
+            lexicon = open_lexicons(origin.sources)
+        except LexiconError as error:
+            why = str(error)
+        else:
+            if origin.is_of(lexicon):
+                return lexicon
+            why = f"what is there is {lexicon.fingerprint()}"
+    raise DataError(f"the data's tables come from a lexicon ({origin}) that is needed again: {why}. Give --lexicon-path LEXICON.")

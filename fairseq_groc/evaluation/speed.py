@@ -1,0 +1,96 @@
+"""What an update costs: trainings of a few updates, and their times relative to the first (GroC, Table 10)."""
+
+import re
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple
+
+from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.evaluation.training_log import read_parameters
+from fairseq_groc.programs import measured
+
+TRAINING = (
+    "--optimizer adam --lr 0.001 --clip-norm 0.1 --criterion chunked_cross_entropy --disable-validation --no-save "
+    "--num-workers 0 --log-format simple --log-interval 1 --distributed-world-size 1"
+).split()
+_LINE = re.compile(r"train_inner \| epoch \d+: +\d+ / (\d+) .*\bwps=([\d.]+).*\bwpb=([\d.]+)")
+
+
+class Speed(NamedTuple):
+    """One training of a few updates.
+
+    Args:
+        step: mean seconds of an update, but for the first, which has what is done once
+        epoch: updates of an epoch
+        tokens: of an update, mean
+        parameters: of the model
+        peak: GiB, of the process that trained
+    """
+
+    step: float
+    epoch: int
+    tokens: float
+    parameters: int
+    peak: float
+
+
+def trained(data: Path, options: List) -> Speed:
+    """Train for a few updates.
+
+    Raises:
+        OptionError: the training failed; with its last line.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        log = Path(scratch, "log")
+        code, peak = measured("fairseq-train", data, *options, "--save-dir", scratch, log=log)
+        output = log.read_text()
+    if code:
+        raise OptionError(f"training failed: {output.strip().splitlines()[-1]}")
+    return read_speed(output, peak)
+
+
+def read_speed(output: str, peak: float) -> Speed:
+    """Return what the output of a training says that logged every update.
+
+    Raises:
+        DataError: it says of no update but the first.
+    """
+    updates = [(int(epoch), float(wps), float(tokens)) for epoch, wps, tokens in _LINE.findall(output)][1:]
+    if not updates:
+        raise DataError("the training's log has no update after the first. Is there room in the folder of temporary files?")
+    steps, tokens = [size / wps for _, wps, size in updates], [size for _, _, size in updates]
+    return Speed(statistics.mean(steps), updates[0][0], statistics.mean(tokens), read_parameters(output), peak)
+
+
+def summary(turns: Dict[str, List[Speed]]) -> List[Dict[str, Any]]:
+    """Return a row a model: medians over rounds; times are held against the first model's in the same round."""
+    first = next(iter(turns.values()))
+    rows = []
+    for name, own in turns.items():
+        ratios = sorted(one.step / other.step for one, other in zip(own, first))
+        steps = sorted(one.step for one in own)
+        rows.append(
+            {
+                "name": name,
+                "parameters": own[0].parameters,
+                "epoch_seconds": statistics.median(steps) * own[0].epoch,
+                "tokens_per_second": own[0].tokens / statistics.median(steps),
+                "relative": statistics.median(ratios),
+                "relative_range": [ratios[0], ratios[-1]],
+                "peak_gib": max(one.peak for one in own),
+            }
+        )
+    return rows
+
+
+def table(rows: List[Dict[str, Any]]) -> str:
+    """Return the rows as text."""
+    width = max(len(row["name"]) for row in rows) + 2
+    head = f"{'':<{width}}{'parameters':>12}{'epoch, s':>10}{'tokens/s':>10}{'time, x ' + rows[0]['name']:>16}{'(range)':>16}"
+    lines = [f"{head}{'peak GiB':>10}"]
+    for row in rows:
+        least, most = row["relative_range"]
+        line = f"{row['name']:<{width}}{row['parameters']:>12,}{row['epoch_seconds']:>10,.0f}{row['tokens_per_second']:>10,.0f}"
+        lines.append(f"{line}{row['relative']:>16.2f}{f'({least:.2f} to {most:.2f})':>16}{row['peak_gib']:>10.1f}")
+    return "\n".join(lines)

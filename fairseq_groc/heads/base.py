@@ -1,0 +1,106 @@
+"""What an output head is, and the names that heads are registered by."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK, chunked_cross_entropy
+from fairseq_groc.registry import add
+
+ACTIVATIONS = {
+    "identity": nn.Identity,
+    "relu": nn.ReLU,
+    "selu": nn.SELU,
+    "tanh": nn.Tanh,
+    "sigmoid": nn.Sigmoid,
+}
+
+
+class OutputHead(nn.Module):
+    """From input embeddings E_in (V, d) to output embeddings E_out (V, width) and a bias b (V), and from these to scores.
+
+    p(x | h) = softmax(E_out h + b) unless ``log_scores`` and ``losses`` say otherwise. A head knows nothing of the prefix encoder
+    that makes h.
+
+    Args:
+        width: size of the h that the head takes; None: d
+    """
+
+    needs_spellings = False  # whether forward uses the vocabulary
+    computes = True  # whether forward costs more than passing parameters on
+    plain_softmax = True  # whether p(x | h) = softmax(E_out query(h) + b)
+
+    def forward(self, embeddings: Tensor, vocabulary=None) -> Tuple[Tensor, Tensor]:
+        """Return E_out (V, width) and b (V).
+
+        Args:
+            embeddings: E_in, (V, d)
+            vocabulary: the words' spellings, for heads that need them
+        """
+        raise NotImplementedError
+
+    def log_scores(self, h: Tensor, outputs: Tensor, bias: Tensor) -> Tensor:
+        """Return numbers (..., V) whose softmax is the distribution.
+
+        Args:
+            h: (..., d)
+            outputs: E_out
+            bias: b, -inf for impossible words
+        """
+        return F.linear(self.query(h), outputs, bias)
+
+    def losses(
+        self, h: Tensor, outputs: Tensor, bias: Tensor, targets: Tensor, ignore_index: int, chunk: int = DEFAULT_CHUNK
+    ) -> Tensor:
+        """Return -log p(target), (N) in float32, without the scores of more than ``chunk`` words at a time.
+
+        Args:
+            h: (N, d)
+            targets: (N), words or ``ignore_index``, where the loss is 0
+        """
+        return chunked_cross_entropy(self.query(h), outputs, bias, targets, ignore_index, chunk)
+
+    def query(self, h: Tensor) -> Tensor:
+        """Return what meets the output embeddings, (..., width)."""
+        return h
+
+    def unknown(self) -> Optional[Tensor]:
+        """Return the words that it cannot predict, as a mask (V), or None where it knows every word."""
+        return None
+
+
+class Head(NamedTuple):
+    """A registered head.
+
+    Args:
+        build: from words, d and the settings (``options.HeadConfig``, by name) to the module
+        embedding: the word embedding that goes with it, a name of ``embeddings.EMBEDDINGS``
+        needs_spellings: whether its forward uses the vocabulary
+    """
+
+    build: Callable[[Sequence[str], int, Dict[str, Any]], OutputHead]
+    embedding: str
+    needs_spellings: bool
+
+
+HEADS: Dict[str, Head] = {}
+
+
+def register_head(name: str, embedding: str = "rows"):
+    """Register a class that has ``from_settings(words, dim, settings)`` as a choice of ``--output-head``.
+
+    Args:
+        embedding: the word embedding that goes with it, a name of ``embeddings.EMBEDDINGS``
+
+    Raises:
+        OptionError: a name that is taken.
+    """
+
+    def register(cls):
+        add(HEADS, "output head", name, Head(cls.from_settings, embedding, cls.needs_spellings))
+        return cls
+
+    return register

@@ -1,0 +1,57 @@
+"""Heads that are tables: a bias a word, and perhaps a row of their own."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional, Sequence, Tuple
+
+from torch import Tensor
+
+from fairseq_groc.embeddings.rows import WordRows
+from fairseq_groc.heads.base import OutputHead, register_head
+
+
+class BiasedOutput(OutputHead):
+    """A head with a bias a word: it predicts the words that had one in training. Parameters: V, and the subclass's own."""
+
+    def __init__(self, words: Sequence[str]):
+        super().__init__()
+        self.bias = WordRows(words, 1)
+
+    def biases(self) -> Tensor:
+        """Return b, (V)."""
+        return self.bias().squeeze(1)
+
+    def unknown(self) -> Optional[Tensor]:
+        return self.bias.unknown()
+
+
+@register_head("tied")
+class TiedOutput(BiasedOutput):
+    """E_out = E_in with a bias a word (Press and Wolf 2017). Parameters: V."""
+
+    computes = False
+
+    @classmethod
+    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> "TiedOutput":
+        return cls(words)
+
+    def forward(self, embeddings: Tensor, vocabulary=None) -> Tuple[Tensor, Tensor]:
+        return embeddings, self.biases()
+
+
+@register_head("lookup")
+class LookupOutput(BiasedOutput):
+    """An output row and a bias a word, of their own (GroC, section 4.1). Parameters: V (d + 1)."""
+
+    computes = False
+
+    def __init__(self, words: Sequence[str], dim: int):
+        super().__init__(words)
+        self.rows = WordRows(words, dim)
+
+    @classmethod
+    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> "LookupOutput":
+        return cls(words, dim)
+
+    def forward(self, embeddings: Tensor, vocabulary=None) -> Tuple[Tensor, Tensor]:
+        return self.rows(), self.biases()

@@ -1,0 +1,98 @@
+"""What scripts need that run fairseq's commands with the plugin."""
+
+import ctypes
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Iterator, List, Optional, Sequence, Tuple
+
+from filelock import FileLock, Timeout
+
+FOLDER = Path(__file__).resolve().parent  # what --user-dir takes
+ROOT = FOLDER.parent  # of the repository, in a checkout
+BIN = Path(sys.executable).parent  # where this Python's programs are
+PLUGIN = ["--user-dir", str(FOLDER), "--task", "wordnet_lexicon"]
+# glibc returns large blocks to the system at once, and training asks for them again at every step: keep them instead
+MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 36), "MALLOC_TOP_PAD_": str(1 << 28)}
+
+
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+def run(*command, log: Optional[Path] = None) -> float:
+    """Run and show a command; its last lines are shown if it fails. Return its peak memory in GiB.
+
+    Args:
+        log: file to which its output is appended
+    """
+    words = [str(part) for part in command]
+    print("+", *shortened(words), file=sys.stderr, flush=True)
+    with open(log, "a+") if log else tempfile.TemporaryFile("w+") as output:
+        code, peak = _ended(words, output)
+        output.seek(0)
+        if code:
+            sys.exit(f"{output.read()[-3000:]}\nfailed: {' '.join(words)}")
+    return peak
+
+
+def measured(program: str, *arguments, log: Path) -> Tuple[int, float]:
+    """Run one of this Python's programs with its output in *log*; return its exit code and its peak memory in GiB."""
+    words = [str(BIN / program), *(str(part) for part in arguments)]
+    with open(log, "w") as output:
+        return _ended(words, output, env={**os.environ, **MEMORY})
+
+
+@contextmanager
+def started(words: Sequence[Any], **options: Any) -> Iterator[subprocess.Popen]:
+    """Start a program, its errors in its output; it does not outlive this process, or it would write beside the next one.
+
+    Linux alone ends it where this process is killed; elsewhere it is ended by what this process can catch, as Ctrl-C.
+    """
+    words = [str(word) for word in words]
+    process = subprocess.Popen(words, stderr=subprocess.STDOUT, preexec_fn=_end_with_parent, **options)
+    try:
+        yield process
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+
+
+def _end_with_parent() -> None:
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Keep other commands, that may run beside this one, from writing the same; say so where they are waited for."""
+    logging.getLogger("filelock").setLevel(logging.WARNING)  # fairseq's root logger lets debugging through
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(f"{path}.lock")
+    try:
+        lock.acquire(timeout=1)
+    except Timeout:
+        print(f"waiting for another command that makes {path}", flush=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _ended(words: List[str], output: IO[str], **options: Any) -> Tuple[int, float]:
+    """Run a program; return its exit code and its peak memory in GiB."""
+    with started(words, stdout=output, **options) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)  # it has been waited for
+    return process.returncode, usage.ru_maxrss / 2**20
+
+
+def shortened(words):
+    return [word if len(word) < 80 else "..." for word in words]

@@ -1,0 +1,151 @@
+"""Entries on disk: what is reported as stored stays, what is another's is refused, and the nearest are found."""
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from fairseq_groc.adapters import search as search_module
+from fairseq_groc.adapters.search import Search
+from fairseq_groc.adapters.store import Entries, EntryStore
+from fairseq_groc.errors import CacheError
+
+KEYS = np.random.default_rng(1).normal(size=(300, 6)).astype(np.float32)
+WORDS = np.arange(300) * 14_000_000  # beyond 2**31
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = EntryStore(tmp_path / "cache", 6, "model text")
+    store.append(KEYS[:100], WORDS[:100])
+    store.append(KEYS[100:200], WORDS[100:200])
+    store.commit()
+    return store
+
+
+@pytest.mark.parametrize("kind", ["memory", "disk"])
+def test_what_is_appended_is_there(store, kind):
+    entries = store if kind == "disk" else Entries(6)
+    if kind == "memory":
+        for a in range(0, 200, 7):
+            entries.append(KEYS[a : min(a + 7, 200)], WORDS[a : min(a + 7, 200)])
+    keys, words = entries.entries()
+    assert np.array_equal(keys, KEYS[:200]) and np.array_equal(words, WORDS[:200]) and entries.count == 200
+
+
+def test_what_was_not_committed_is_cut_off(store):
+    store.append(KEYS[:50], WORDS[:50])
+    again = EntryStore(store.folder, 6, "model text")
+    assert again.count == 200 and np.array_equal(again.entries()[0], KEYS[:200])
+    again.append(KEYS[200:], WORDS[200:])
+    assert np.array_equal(again.entries()[1], WORDS)
+
+
+def test_a_reader_leaves_a_writer_alone(store):
+    store.append(KEYS[200:250], WORDS[200:250])
+    reader = EntryStore(store.folder, 6, "model text", reading=True)
+    assert reader.count == 200 and np.array_equal(reader.entries()[1], WORDS[:200])
+    store.append(KEYS[250:], WORDS[250:])
+    assert store.commit() == 300
+    assert np.array_equal(EntryStore(store.folder, 6, "model text").entries()[0], KEYS)
+
+
+def test_a_killed_writer_loses_nothing_that_it_reported(tmp_path):
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+
+    def write():
+        store = EntryStore(tmp_path, 4, "f")
+        for i in range(1000):
+            store.append(np.full((3, 4), i), np.full(3, i))
+            if i % 2:
+                sender.send(store.commit())
+            if i == 10:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    writer = multiprocessing.get_context("fork").Process(target=write)
+    writer.start()
+    sender.close()
+    reported = []
+    with pytest.raises(EOFError):
+        while True:
+            reported.append(receiver.recv())
+    writer.join()
+    store = EntryStore(tmp_path, 4, "f")
+    assert writer.exitcode == -signal.SIGKILL and reported[-1] == 30 and store.count == 30
+    assert np.array_equal(store.entries()[1], np.repeat(np.arange(10), 3))
+
+
+@pytest.mark.parametrize(
+    "spoil, message",
+    [
+        (lambda s: (s.folder / "header.json").write_text("{"), "header.json is not readable"),
+        (lambda s: (s.folder / "header.json").write_text('{"format": 99, "stored": 1}'), "of format 99, expected 3"),
+        (lambda s: (s.folder / "header.json").write_text('{"format": 3, "stored": 1}'), "header.json is not readable"),
+        (lambda s: (s.folder / "keys.f32").write_bytes(b"\xff" * 4800), "its files are not what was stored, they are damaged"),
+        (lambda s: (s.folder / "words.u32").write_bytes(bytes(800)), "its files are not what was stored, they are damaged"),
+        (lambda s: (s.folder / "words.u32").write_bytes(b"1234"), "words.u32 is shorter than the 200 entries stored"),
+        (lambda s: (s.folder / "keys.f32").unlink(), "keys.f32 is shorter than the 200 entries stored"),
+    ],
+)
+def test_a_damaged_store_is_refused(store, spoil, message):
+    spoil(store)
+    with pytest.raises(CacheError, match=f"{message}.*Give another folder"):
+        EntryStore(store.folder, 6, "model text")
+
+
+def test_a_foreign_store_is_refused_and_left_alone(store):
+    for dim, fingerprint, message in (
+        (5, "model text", "its dim is 6, not 5"),
+        (6, "other", "its fingerprint is model text, not"),
+    ):
+        with pytest.raises(CacheError, match=message):
+            EntryStore(store.folder, dim, fingerprint)
+    assert json.loads((store.folder / "header.json").read_text())["stored"] == 200
+    assert EntryStore(store.folder, 6, "model text").count == 200
+
+
+@pytest.mark.parametrize("neighbors", [1, 9, 1000])
+def test_the_nearest_of_the_first_entries_are_found(store, neighbors, monkeypatch):
+    monkeypatch.setattr(search_module, "CHUNK", 33)
+    queries = torch.randn(4, 6, generator=torch.Generator().manual_seed(2))
+    distances, entries = Search(store).nearest(queries, neighbors, 150)
+    reference = (queries.double()[:, None] - torch.from_numpy(KEYS[:150]).double()).square().sum(-1)
+    expected, order = reference.sort(1)
+    found, places = distances.sort(1)
+    torch.testing.assert_close(found.double(), expected[:, :neighbors], rtol=1e-5, atol=1e-6)
+    assert torch.equal(entries.gather(1, places), order[:, :neighbors])
+
+
+@pytest.mark.parametrize("same", [0, 3000])  # what all keys have in common
+def test_the_index_finds_most_of_them_and_never_a_later_one(same):
+    pytest.importorskip("faiss")
+    random = np.random.default_rng(3)
+    centres = same + random.normal(size=(50, 8))
+    keys = (centres[random.integers(50, size=3000)] + 0.3 * random.normal(size=(3000, 8))).astype(np.float32)
+    entries = Entries(8)
+    entries.append(keys, np.arange(3000))
+    queries = torch.from_numpy((centres[:20] + 0.3 * random.normal(size=(20, 8))).astype(np.float32))
+    exact, approximate = Search(entries), Search(entries, exact=1000)
+    for count in (500, 1000, 1001, 2999, 1500):
+        _, true = exact.nearest(queries, 10, count)
+        distances, found = approximate.nearest(queries, 10, count)
+        shared = sum(len(set(a) & set(b)) for a, b in zip(true.tolist(), found.tolist())) / true.numel()
+        assert shared == 1 if count <= 1000 else shared >= 0.8
+        assert int(found.max()) < count
+        measured = (queries[:, None] - torch.from_numpy(keys[found].astype(np.float32))).square().sum(-1)
+        torch.testing.assert_close(distances, measured, rtol=1e-4, atol=1e-5)  # distances are the keys' own
+
+
+def test_without_faiss_a_large_cache_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    entries = Entries(4)
+    entries.append(np.zeros((30, 4)), np.zeros(30))
+    search = Search(entries, exact=20)
+    search.nearest(torch.zeros(1, 4), 3, 20)
+    with pytest.raises(CacheError, match=r"more than 20 words needs faiss: pip install faiss-cpu"):
+        search.nearest(torch.zeros(1, 4), 3, 30)

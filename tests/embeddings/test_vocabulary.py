@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+import torch
+
+from fairseq_groc.embeddings.vocabulary import BEGIN, END, FILL, FIRST_SPECIAL, NUM_SYMBOLS, Vocabulary, distinct_ngrams, spell
+
+LONG = b"x" * 5000
+FORMS = [
+    b"<s>",
+    b"<pad>",
+    b"</s>",
+    b"<unk>",
+    b"cat",
+    b"",
+    b"a",
+    "\N{GRINNING FACE}".encode(),
+    LONG + b"y",
+    LONG + b"z",
+    b"</s>",
+    b"aa",
+]
+
+
+def spellings(forms):
+    symbols, offsets = spell(forms)
+    return [tuple(symbols[a:b].tolist()) for a, b in zip(offsets, offsets[1:])]
+
+
+def test_spellings_by_hand():
+    spelled = spellings(FORMS)
+    assert spelled[:4] == [(BEGIN, FIRST_SPECIAL + i, END) for i in range(4)]
+    assert spelled[4] == (BEGIN, *b"cat", END)
+    assert spelled[5] == (BEGIN, END)
+    assert spelled[7] == (BEGIN, 0xF0, 0x9F, 0x98, 0x80, END)
+    assert len({BEGIN, END, FILL, *range(FIRST_SPECIAL, NUM_SYMBOLS), *range(256)}) == NUM_SYMBOLS == 263
+
+
+def test_no_two_forms_share_a_spelling():
+    spelled = spellings(FORMS)
+    assert len(set(spelled)) == len(FORMS)
+    assert spelled[8][:5001] == spelled[9][:5001]  # long words are whole: these differ in the last character alone
+    assert spelled[2] != spelled[10]  # the entry </s> and a word of these four characters
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 6, 9])
+def test_windows_equal_a_naive_loop(width):
+    ngrams, ids, starts = distinct_ngrams(*spell(FORMS), width)
+    assert len({tuple(row) for row in ngrams.tolist()}) == len(ngrams)  # distinct
+    assert sorted(set(ids.tolist())) == list(range(len(ngrams)))  # and all of them used
+    assert len(starts) == len(FORMS) + 1 and starts[-1] == len(ids)
+    for i, form in enumerate(spellings(FORMS)):
+        padded = list(form) + [FILL] * (width - len(form))
+        expected = [padded[k : k + width] for k in range(len(padded) - width + 1)]
+        assert ngrams[ids[starts[i] : starts[i + 1]]].tolist() == expected
+
+
+def test_random_spellings_keep_their_windows():
+    rng = np.random.default_rng(0)
+    forms = [bytes(rng.integers(0, 256, rng.integers(0, 9), dtype=np.uint8)) for _ in range(300)]
+    symbols, offsets = spell(forms, num_special=0)
+    ngrams, ids, starts = distinct_ngrams(symbols, offsets, 4)
+    for form, first in zip(forms, starts):
+        assert ngrams[ids[first]].tolist() == ([BEGIN, *form, END] + [FILL] * 4)[:4]
+
+
+def test_nothing_of_it_reaches_a_checkpoint():
+    empty = (np.array([], dtype=np.int32), np.zeros(len(FORMS) + 1, dtype=np.int64))
+    vocabulary = Vocabulary(FORMS, empty, empty, [1, 3])
+    assert vocabulary.state_dict() == {} and list(vocabulary.parameters()) == []
+    assert (vocabulary.num_words, vocabulary.num_forms) == (len(FORMS), len(FORMS))
+    assert all(buffer.dtype == torch.int32 for buffer in vocabulary.buffers())

@@ -1,0 +1,82 @@
+import pytest
+import torch
+
+from fairseq_groc.encoders.lstm import LSTMEncoder
+
+
+def encoder(layers=2, dropout=0.0, dropout_in=0.0, dropout_out=0.0):
+    torch.manual_seed(0)
+    return LSTMEncoder(5, 7, layers, dropout, dropout_in, dropout_out).double()
+
+
+@pytest.fixture
+def x():
+    torch.manual_seed(1)
+    return torch.randn(11, 3, 5, dtype=torch.double)  # (T, B, d)
+
+
+def naive(module, x):
+    """The equations of an LSTM, one position at a time."""
+    for lstm in module.layers:
+        h = c = torch.zeros(x.size(1), lstm.hidden_size, dtype=x.dtype)
+        outputs = []
+        for step in x:
+            gates = step @ lstm.weight_ih_l0.t() + lstm.bias_ih_l0 + h @ lstm.weight_hh_l0.t() + lstm.bias_hh_l0
+            i, f, g, o = gates.chunk(4, dim=1)
+            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            h = o.sigmoid() * c.tanh()
+            outputs.append(h)
+        x = torch.stack(outputs)
+    return x
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_equals_the_equations(x, layers):
+    module = encoder(layers)
+    h, state = module(x)
+    torch.testing.assert_close(h, naive(module, x), rtol=0, atol=1e-12)
+    sizes = [7] * (layers - 1) + [5]
+    assert [(a.shape, c.shape) for a, c in state] == [((1, 3, size), (1, 3, size)) for size in sizes]
+    assert torch.equal(state[-1][0][0], h[-1])
+
+
+@pytest.mark.parametrize("cuts", [[1], [4], [1, 2, 10], list(range(1, 11))])
+def test_in_pieces_with_the_state_carried_it_is_the_whole(x, cuts):
+    module = encoder()
+    pieces, state = [], None
+    for a, b in zip([0] + cuts, cuts + [len(x)]):
+        h, state = module(x[a:b], state)
+        pieces.append(h)
+    whole, end = module(x)
+    torch.testing.assert_close(torch.cat(pieces), whole, rtol=0, atol=1e-12)
+    for one, other in zip(state, end):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+
+
+def test_no_state_is_the_zero_state(x):
+    module = encoder()
+    zero = [(torch.zeros_like(h), torch.zeros_like(c)) for h, c in module(x)[1]]
+    assert torch.equal(module(x, zero)[0], module(x)[0])
+
+
+def test_streams_do_not_touch_each_other(x):
+    module = encoder()
+    other = x.clone()
+    other[:, 1] += 1
+    one, two = module(x)[0], module(other)[0]
+    assert torch.equal(one[:, [0, 2]], two[:, [0, 2]]) and not torch.equal(one[:, 1], two[:, 1])
+
+
+def test_dropout_out_is_one_mask_over_time(x):
+    dropped, plain = encoder(dropout_out=0.5)(x)[0], encoder()(x)[0]
+    mask = dropped / plain
+    torch.testing.assert_close(mask, mask[:1].expand_as(mask))
+    assert set(mask.round().unique().tolist()) == {0.0, 2.0}
+
+
+@pytest.mark.parametrize("where", ["dropout", "dropout_in", "dropout_out"])
+def test_each_dropout_acts_in_training_alone(x, where):
+    module = encoder(**{where: 0.5})
+    assert not torch.equal(module(x)[0], module(x)[0])
+    module.eval()
+    assert torch.equal(module(x)[0], encoder()(x)[0])

@@ -1,0 +1,55 @@
+"""What fairseq-train logs, line by line, to curves."""
+
+import pytest
+
+from fairseq_groc.errors import DataError
+from fairseq_groc.evaluation.training_log import read_curves
+
+SIMPLE = """
+2026-01-01 10:00:00 | INFO | fairseq.trainer | begin training epoch 1
+2026-01-01 10:00:01 | INFO | train_inner | epoch 001:      2 / 7 loss=4.5, ppl=22.63, wps=0, ups=0, num_updates=2, lr=0.01
+2026-01-01 10:00:02 | INFO | valid | epoch 001 | valid on 'valid' subset | loss 4.1 | ppl 17.15 | wps 10 | num_updates 2
+2026-01-01 10:00:02 | INFO | valid1 | epoch 001 | valid on 'valid1' subset | loss inf | ppl inf | num_updates 2 | best_loss 4.1
+2026-01-01 10:00:03 | INFO | train_inner | epoch 001:      4 / 7 loss=4, ppl=16, wps=0, ups=0, num_updates=4, lr=0.01
+2026-01-01 10:00:04 | INFO | valid | epoch 001 | valid on 'valid' subset | loss 4 | ppl 16 | wps 10 | num_updates 4 | best_loss 4
+2026-01-01 10:00:04 | INFO | valid1 | epoch 001 | valid on 'valid1' subset | loss 5 | ppl 32 | num_updates 4 | best_loss 4
+2026-01-01 10:00:05 | INFO | train | epoch 001 | loss 4.2 | ppl 18.38 | num_updates 4 | train_wall 1
+"""
+JSON = """
+2026-01-01 10:00:00 | INFO | fairseq_cli.train | {'_name': None, 'common': {'seed': 1}}
+2026-01-01 10:00:01 | INFO | train_inner | {"epoch": 1, "update": 0.3, "loss": "4.5", "ppl": "22.63", "num_updates": "2"}
+2026-01-01 10:00:02 | INFO | valid | {"epoch": 1, "valid_loss": "4.1", "valid_ppl": "17.15", "valid_num_updates": "2"}
+[2026-01-01 10:00:02][valid1][INFO] - {"epoch": 1, "valid1_loss": "inf", "valid1_ppl": "inf", "valid1_num_updates": "2"}
+2026-01-01 10:00:03 | INFO | train_inner | {"epoch": 1, "update": 0.6, "loss": "4", "ppl": "16", "num_updates": "4"}
+2026-01-01 10:00:04 | INFO | valid | {"epoch": 1, "valid_loss": 4, "valid_ppl": 16, "valid_num_updates": 4, "valid_best_loss": 4}
+2026-01-01 10:00:04 | INFO | valid1 | {"epoch": 1, "valid1_loss": "5", "valid1_ppl": "32", "valid1_num_updates": "4"}
+2026-01-01 10:00:05 | INFO | train | {"epoch": 1, "train_loss": "4.2", "train_ppl": "18.38", "train_num_updates": "4"}
+"""
+INFINITE = float("inf")
+
+
+@pytest.mark.parametrize("text", [SIMPLE, JSON], ids=["simple", "json"])
+def test_both_formats_give_the_same_curves(tmp_path, text):
+    log = tmp_path / "train.log"
+    log.write_text(text)
+    expected = {"valid": [(2, 17.15), (4, 16.0)], "valid1": [(2, INFINITE), (4, 32.0)], "train": [(2, 22.63), (4, 16.0)]}
+    assert read_curves(log) == expected
+    assert read_curves(log, "loss")["valid1"] == [(2, INFINITE), (4, 5.0)]
+
+
+@pytest.mark.parametrize("text", [SIMPLE, JSON], ids=["simple", "json"])
+def test_a_run_that_went_back_counts_from_there(tmp_path, text):
+    log = tmp_path / "train.log"
+    log.write_text(text + text.replace("16", "15", 4).replace("17.15", "18.5"))
+    assert read_curves(log)["valid"] == [(2, 18.5), (4, 15.0)]
+    assert [updates for updates, _ in read_curves(log)["train"]] == [2, 4]
+
+
+def test_what_is_no_log_is_refused(tmp_path):
+    log = tmp_path / "train.log"
+    for text in ("", "\ud800 words {not json}\n{}", SIMPLE.split("2026-01-01 10:00:02")[0]):
+        log.write_bytes(text.encode("utf-8", "surrogatepass"))
+        with pytest.raises(DataError, match="train.log: no 'ppl' of a validation subset. Expected the output of fairseq-train"):
+            read_curves(log)
+    with pytest.raises(DataError, match="absent.log: no such log"):
+        read_curves(tmp_path / "absent.log")

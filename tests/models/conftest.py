@@ -1,0 +1,65 @@
+"""A language model over a few words, as fairseq holds it."""
+
+from argparse import Namespace
+
+import pytest
+import torch
+from decoders import arguments
+from fairseq.data import Dictionary
+from fairseq.models import ARCH_MODEL_REGISTRY
+
+from fairseq_groc.embeddings.compositional import CompositionalEmbedding
+from fairseq_groc.models.groc_lstm_lm import GrocLSTMDecoder, GrocLSTMLanguageModel
+from fairseq_groc.models.word_decoder import attach_head
+from fairseq_groc.options import HeadConfig, head_settings
+
+
+def _dictionary_of(words):
+    dictionary = Dictionary()
+    for word in words:
+        dictionary.add_symbol(word)
+    return dictionary
+
+
+@pytest.fixture
+def dictionary_of():
+    """Return a function from words to fairseq's dictionary of them."""
+    return _dictionary_of
+
+
+@pytest.fixture
+def model_of(vocabulary_of):
+    """Return a function from words and options to a model over them; the same seed gives the same parameters."""
+
+    def build(words, head="compositional_output", **options):
+        torch.manual_seed(3)
+        cfg = dict(decoder_embed_dim=6, decoder_hidden_size=8, decoder_layers=2, dropout=0.0, dropout_in=0.0, dropout_out=0.0)
+        small = dict(output_head=head, char_embed_dim=4, char_filters=[3, 4], output_depth=1, output_cutoffs=[6, 8])
+        small.update({**dict(output_factor=2, correction_dim=3, num_softmaxes=2), **options})
+        head_cfg = HeadConfig(**small)
+        decoder = GrocLSTMDecoder(_dictionary_of(words), Namespace(**cfg, init_range=head_cfg.init_range))
+        attach_head(decoder, head_settings(head_cfg), vocabulary_of(words, [1, 2]), head_cfg.init_range)
+        if isinstance(decoder.words.embedding, CompositionalEmbedding) and decoder.words.embedding.compose is not None:
+            torch.nn.init.uniform_(decoder.words.embedding.compose.weight, -0.5, 0.5)  # words begin as their spellings alone
+        return GrocLSTMLanguageModel(decoder).eval()
+
+    return build
+
+
+@pytest.fixture
+def stock_model(dictionary_of, vocabulary_of):
+    """Return a function from an architecture, a head and words to fairseq's model with that head."""
+
+    def build(arch, head, words, **more):
+        torch.manual_seed(3)
+        dictionary = dictionary_of(words)
+        task = Namespace(
+            source_dictionary=dictionary, target_dictionary=dictionary, output_dictionary=dictionary, dictionary=dictionary
+        )
+        model = ARCH_MODEL_REGISTRY[arch].build_model(arguments(arch), task)
+        small = dict(char_embed_dim=4, char_filters=[3, 4], output_depth=1, output_cutoffs=[6, 8], output_factor=2)
+        settings = head_settings(HeadConfig(output_head=head, correction_dim=3, num_softmaxes=2, **{**small, **more}))
+        attach_head(model.decoder, settings, vocabulary_of(words, [1, 2]), HeadConfig.init_range)
+        return model.eval()
+
+    return build

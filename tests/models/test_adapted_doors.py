@@ -1,0 +1,157 @@
+"""One adapted model through every door of fairseq's: criteria, scorer, generation; for every head and every decoder."""
+
+from argparse import Namespace
+
+import pytest
+import torch
+from decoders import DECODERS
+from fairseq.criterions.cross_entropy import CrossEntropyCriterion
+from fairseq.sequence_scorer import SequenceScorer
+
+from fairseq_groc.adapters import Adapter, AdapterSettings
+from fairseq_groc.criterions.cache_interpolated_cross_entropy import CacheInterpolatedCrossEntropyCriterion
+from fairseq_groc.criterions.chunked_cross_entropy import ChunkedCrossEntropyCriterion
+from fairseq_groc.data.stream_dataset import StreamDataset
+from fairseq_groc.errors import OptionError
+from fairseq_groc.heads import HEADS
+from fairseq_groc.modules.activation_penalty import activation_penalty
+
+WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra", "wolf", "run"]
+ALL = AdapterSettings(0.1, 0.1, unigram_weight=0.1, local_weight=0.2, unbounded_weight=0.1, cache_theta=2.0, cache_size=9)
+ANY_MODEL = [("groc_lstm_lm", head) for head in HEADS] + [(arch, "compositional_output") for arch in DECODERS]
+
+
+@pytest.fixture
+def adapted_model(model_of, stock_model):
+    """Return a function from an architecture and a head to a model with all adapters; the last two words are new."""
+
+    def build(arch, head, settings=ALL):
+        model = model_of(WORDS, head) if arch == "groc_lstm_lm" else stock_model(arch, head, WORDS)
+        new = torch.arange(len(model.decoder.dictionary)) >= 10
+        model.decoder.adapter = Adapter(settings, model.decoder.real_words(), new)
+        return model
+
+    return build
+
+
+@pytest.fixture
+def batches(as_lines):
+    """Return a function from a model, streams and a block length to the batches of a text."""
+    random = torch.Generator().manual_seed(5)
+    lines = as_lines(*(torch.randint(4, 12, (n,), generator=random).tolist() + [2] for n in (5, 0, 9, 3, 1, 7)))
+
+    def batch(model, streams, block):
+        dataset = StreamDataset(lines, "text", model.decoder.dictionary, independent_lines=False, carries_state=True)
+        return [dataset[plan] for plan in dataset.plan(1, streams, 1, block)]
+
+    return batch
+
+
+@torch.no_grad()
+def by_probabilities(model, batches):
+    """Return the log-probability of every target from the full distributions."""
+    found = []
+    for sample in batches:
+        lprobs = model.get_normalized_probs(model(**sample["net_input"]), log_probs=True)
+        assert (lprobs.double().exp().sum(-1) - 1).abs().max() <= 1e-6
+        found += lprobs.gather(2, sample["target"].unsqueeze(2))[..., 0][sample["target"] != 1].tolist()
+    return found
+
+
+def by_scorer(model, batches, softmax_batch=None):
+    scorer = SequenceScorer(model.decoder.dictionary, softmax_batch=softmax_batch)
+    return [
+        score
+        for sample in batches
+        for hypotheses in scorer.generate([model], sample)
+        for score in hypotheses[0]["positional_scores"].tolist()
+    ]
+
+
+@torch.no_grad()
+def by_criterion(criterion, model, batches):
+    found = []
+    for sample in batches:
+        losses = criterion(model, sample, reduce=False)[0]
+        found += (-losses.view(sample["target"].shape)[sample["target"] != 1]).tolist()
+    return found
+
+
+@pytest.mark.parametrize("arch, head", ANY_MODEL)
+def test_criteria_and_scorer_see_the_same_adapted_model(adapted_model, batches, arch, head):
+    model = adapted_model(arch, head)
+    block = 7
+    reference = by_probabilities(model, batches(model, 2, block))
+    task = Namespace(target_dictionary=model.decoder.dictionary)
+    doors = {
+        "stock": by_criterion(CrossEntropyCriterion(task, False), model, batches(model, 2, block)),
+        "targets alone": by_criterion(CacheInterpolatedCrossEntropyCriterion(task, False, 5), model, batches(model, 2, block)),
+        "scorer": by_scorer(model, batches(model, 2, block)),
+        "scorer in parts": by_scorer(model, batches(model, 2, block), softmax_batch=3),
+    }
+    for name, found in doors.items():
+        assert found == pytest.approx(reference, abs=1e-5), name
+    plain = adapted_model(arch, head, AdapterSettings())
+    assert by_probabilities(plain, batches(plain, 2, block)) != pytest.approx(reference, abs=1e-2)
+
+
+@pytest.mark.parametrize("arch, head", ANY_MODEL)
+def test_generation_sees_the_same_adapted_model(adapted_model, arch, head):
+    model = adapted_model(arch, head)
+    tokens = torch.tensor([[2, 4, 6, 5, 4, 10], [2, 7, 7, 4, 11, 7]])
+    with torch.no_grad():
+        whole = model.get_normalized_probs(model(tokens), log_probs=True)
+        state = {}
+        for t in range(tokens.size(1)):
+            step = model.get_normalized_probs(model.decoder(tokens[:, : t + 1], incremental_state=state), log_probs=True)
+            torch.testing.assert_close(step[:, -1], whole[:, t], rtol=0, atol=1e-5)
+        order = torch.tensor([1, 1])
+        model.decoder.reorder_incremental_state_scripting(state, order)
+        longer = torch.cat([tokens[order], torch.tensor([[5], [6]])], 1)
+        step = model.get_normalized_probs(model.decoder(longer, incremental_state=state), log_probs=True)
+        whole = model.get_normalized_probs(model(longer), log_probs=True)
+    torch.testing.assert_close(step[:, -1], whole[:, -1], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("block", [1, 5, 100])
+def test_block_length_changes_nothing(adapted_model, batches, block):
+    model = adapted_model("groc_lstm_lm", "compositional_output")
+    by_stream = [by_probabilities(model, batches(model, 1, length)) for length in (block, 7)]
+    assert by_stream[0] == pytest.approx(by_stream[1], abs=1e-5)
+
+
+def test_training_is_not_adapted(adapted_model, batches):
+    model = adapted_model("groc_lstm_lm", "tied").train()
+    plain = adapted_model("groc_lstm_lm", "tied", AdapterSettings()).train()
+    sample = batches(model, 2, 7)[0]
+    scores = [m.get_normalized_probs(m(**sample["net_input"]), log_probs=True) for m in (model, plain)]
+    assert torch.equal(*scores)
+
+
+def test_a_block_out_of_turn_says_so(adapted_model, batches, caplog):
+    model = adapted_model("groc_lstm_lm", "tied")
+    with torch.no_grad():
+        model(**batches(model, 2, 7)[1]["net_input"])
+    assert "nothing is remembered" in caplog.text
+
+
+@pytest.mark.parametrize("criterion", [ChunkedCrossEntropyCriterion, CacheInterpolatedCrossEntropyCriterion])
+def test_a_penalty_of_encodings_is_trained_and_not_logged(model_of, batches, criterion):
+    model = model_of(WORDS, "tied")
+    task = Namespace(target_dictionary=model.decoder.dictionary)
+    sample = batches(model, 2, 7)[0]
+    plain, with_penalty = criterion(task, False, 5), criterion(task, False, 5, 2.0, 1.0)
+    assert torch.equal(with_penalty.eval()(model.eval(), sample)[0], plain(model, sample)[0])
+    model.train()
+    (loss, size, log), (more, _, also) = (one(model, sample) for one in (plain, with_penalty))
+    h = model(**sample["net_input"])[1]["features"]
+    penalty = activation_penalty(h, sample["target"] != 1, 2.0, 1.0)
+    torch.testing.assert_close(more, loss + size * penalty, rtol=1e-6, atol=0)
+    assert penalty > 0 and also["loss"] == log["loss"] == loss
+
+
+def test_a_penalty_needs_a_decoder_that_gives_its_encodings(stock_model, batches):
+    model = stock_model("transformer_lm", "tied", WORDS).train()
+    criterion = ChunkedCrossEntropyCriterion(Namespace(target_dictionary=model.decoder.dictionary), False, 5, 2.0)
+    with pytest.raises(OptionError, match="need --arch groc_lstm_lm, not a Transformer"):
+        criterion(model, batches(model, 2, 7)[0])

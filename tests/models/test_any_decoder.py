@@ -1,0 +1,85 @@
+"""Every head on every decoder of fairseq's: probabilities, incremental decoding, and finetuning over another dictionary."""
+
+import math
+from argparse import Namespace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from decoders import DECODERS
+
+from fairseq_groc.heads import HEADS
+from fairseq_groc.models.word_matrices import WordMatrices
+
+WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra"]
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("arch", DECODERS)
+def test_probabilities_sum_to_one_and_incremental_decoding_is_a_full_pass(stock_model, arch, head):
+    model = stock_model(arch, head, WORDS)
+    tokens = torch.tensor([[2, 4, 5, 7, 3, 8], [2, 9, 4, 4, 6, 5]])
+    with torch.no_grad():
+        whole = model.get_normalized_probs(model(tokens), log_probs=False)
+        torch.testing.assert_close(whole.sum(-1), torch.ones(2, 6), rtol=0, atol=1e-5)
+        state = {}
+        for t in range(tokens.size(1)):
+            step = model.get_normalized_probs(model.decoder(tokens[:, : t + 1], incremental_state=state), log_probs=False)
+            torch.testing.assert_close(step[:, -1], whole[:, t], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("parts", ["none", "both"])
+def test_composed_words_begin_no_larger_than_rows(stock_model, parts):
+    """So that an encoder of one's own begins near the uniform distribution with either."""
+    h, targets = 10 * torch.randn(200, 8), torch.randint(4, 4 + len(WORDS), (200,))
+    losses = []
+    for head, options in (("tied", {}), ("compositional_output", {"lexicon_parts": parts, "output_depth": 0})):
+        _, outputs, bias = stock_model("transformer_lm", head, WORDS, **options).decoder.words()
+        losses.append(F.cross_entropy(h @ outputs.t() + bias, targets).item())
+    assert losses == pytest.approx([math.log(len(WORDS) + 2)] * 2, rel=0.2)
+
+
+@pytest.mark.parametrize("arch", DECODERS)
+def test_a_model_made_ready_for_inference_trusts_its_parameters(stock_model, arch):
+    model = stock_model(arch, "compositional_output", WORDS)
+    matrices = [module for module in model.modules() if isinstance(module, WordMatrices)]
+    assert len(matrices) == 1 and len(matrices[0]._state()[-1]) > 1
+    model.eval().prepare_for_inference_(Namespace(generation=Namespace()))
+    assert matrices[0]._state()[-1] is None
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("arch", DECODERS)
+def test_a_trained_model_goes_on_over_another_dictionary(stock_model, arch, head):
+    first, second = stock_model(arch, head, WORDS), stock_model(arch, head, ["wolf", *reversed(WORDS)])
+    _train(first)
+    second.load_state_dict(first.state_dict(), strict=True)
+    old, new = first.decoder.dictionary, second.decoder.dictionary
+    tokens = torch.tensor([[old.index(word) for word in ("</s>", "dog", "swim", "zebra")]])
+    moved = torch.tensor([[new.index(old[i]) for i in tokens[0].tolist()]])
+    with torch.no_grad():
+        scores, again = (m.eval()(t)[0][0] for m, t in ((first, tokens), (second, moved)))
+    ids = [old.index(word) for word in ("dog", "swim", "zebra")]
+    ours, theirs = scores[:, ids], again[:, [new.index(old[i]) for i in ids]]
+    torch.testing.assert_close(ours - ours[:, :1], theirs - theirs[:, :1], rtol=0, atol=1e-5)  # whatever the other words get
+    before = [parameter.detach().clone() for parameter in second.parameters()]
+    _train(second)
+    assert sum(not torch.equal(a, b) for a, b in zip(before, second.parameters())) >= 0.8 * len(before)
+
+
+def _train(model):
+    optimizer = torch.optim.SGD(model.train().parameters(), lr=0.1)
+    tokens, targets = torch.tensor([[2, 4, 5], [2, 6, 7]]), torch.tensor([[4, 5, 6], [6, 7, 8]])
+    F.cross_entropy(model(tokens)[0].flatten(0, 1), targets.flatten()).backward()
+    optimizer.step()
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_output_dropout_is_one_mask_before_every_head(stock_model, head):
+    model = stock_model("lstm_lm", head, WORDS, output_dropout=0.5).train()
+    layer = model.decoder.fc_out
+    layer.deferred = True
+    torch.nn.init.eye_(layer.context.weight)
+    dropped = layer(torch.ones(3, 4, 6))
+    assert set(dropped.flatten().tolist()) == {0.0, 2.0} and bool((dropped == dropped[:1, :1]).all())
+    assert bool((layer.eval()(torch.ones(3, 4, 6)) != 0).sum() == 3 * 4 * 6)

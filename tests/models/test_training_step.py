@@ -1,0 +1,140 @@
+"""The task's training step: whose state it carries, and what a repeated or an empty step may touch."""
+
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq.criterions.cross_entropy import CrossEntropyCriterion
+
+from fairseq_groc.data.stream_dataset import StreamDataset
+from fairseq_groc.embeddings.sampled_updates import is_frozen
+from fairseq_groc.errors import OptionError
+from fairseq_groc.tasks.building import configure
+from fairseq_groc.tasks.config import WordnetLexiconConfig
+from fairseq_groc.tasks.wordnet_lexicon import WordnetLexiconTask
+
+WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra"]
+
+
+class Backward:
+    """As much of an optimizer as a training step sees."""
+
+    def backward(self, loss):
+        loss.backward()
+
+
+class WithMomentum(Backward):
+    """Adam, as fairseq's trainer holds it."""
+
+    def __init__(self, parameters):
+        self.adam = torch.optim.Adam(parameters, lr=0.1)
+
+    def get_lr(self):
+        return self.adam.param_groups[0]["lr"]
+
+    def set_lr(self, lr):
+        self.adam.param_groups[0]["lr"] = lr
+
+    def step(self):
+        self.adam.step()
+
+
+def reading(model, lines, vary_bptt):
+    """Return a task that trains the model, blocks of 5 tokens of two streams, and the criterion."""
+    dictionary = model.decoder.dictionary
+    task = WordnetLexiconTask(Namespace(vary_bptt=vary_bptt, tokens_per_sample=5), dictionary)
+    task._decoders.append(model.decoder)
+    dataset = StreamDataset(lines, "train", dictionary, independent_lines=False, carries_state=True)
+    return task, [dataset[plan] for plan in dataset.plan(1, 2, 1, 5)], CrossEntropyCriterion(task, False)
+
+
+@pytest.fixture
+def trained(model_of, as_lines):
+    """A task, its model, and a function that takes a step on blocks of a text."""
+    model = model_of(WORDS, "tied")
+    generator = torch.Generator().manual_seed(1)
+    lines = as_lines(*(torch.randint(4, 10, (11,), generator=generator).tolist() + [2] for _ in range(6)))
+    task, text, criterion = reading(model, lines, vary_bptt=True)
+
+    def update(number, *blocks, dummy=False):
+        model.zero_grad(set_to_none=True)
+        return [task.train_step(text[b], model, criterion, Backward(), number, dummy)[0].item() for b in blocks]
+
+    return task, model, update
+
+
+def test_a_repeated_update_is_the_same_update(trained, caplog):
+    task, _, update = trained
+    update(0, 0, 1)
+    first = update(1, 2, 3)
+    assert update(1, 2, 3) == first == update(1, 2, 3)
+    assert task._block_lengths == [5, 5]  # of the last attempt alone
+    assert update(2, 4) != first[:1] and "no state is carried" not in caplog.text
+
+
+def test_a_dummy_batch_and_validation_touch_nothing(trained, caplog):
+    _, model, update = trained
+    update(0, 0, 1)
+    expected = update(1, 2)
+    update(1, 0, dummy=True)  # fairseq does so when a worker runs out of text
+    with torch.no_grad():
+        model.eval()(torch.tensor([[4, 5]]))
+    assert update(1, 2) == expected and "no state is carried" not in caplog.text
+
+
+def test_the_state_matters(trained):
+    _, model, update = trained
+    update(0, 0, 1)
+    carried = update(1, 2)
+    model.decoder.carried[True].load_state_dict({}, "cpu", torch.float32)
+    assert update(1, 2) != carried
+
+
+def test_a_frozen_step_moves_the_rest_alone(model_of, as_lines):
+    model = model_of(WORDS).train()
+    words = model.decoder.words
+    words.full_probability, words.seed = 0.5, 1
+    task, text, criterion = reading(model, as_lines([4, 5, 6, 7, 8] * 6 + [2]), vary_bptt=False)
+    optimizer = WithMomentum(model.parameters())
+    kinds = []
+    for number in range(8):
+        before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+        model.zero_grad()
+        task.train_step(text[number % 2], model, criterion, optimizer, number)
+        task.optimizer_step(optimizer, model, number)
+        moved = {name for name, parameter in model.named_parameters() if not torch.equal(parameter, before[name])}
+        of_words = {name for name in moved if ".words." in name}
+        frozen = is_frozen(0.5, 1, number)
+        assert moved - of_words and bool(of_words) != frozen
+        kinds.append(frozen)
+    assert True in kinds[kinds.index(False) :]  # by then it has momentum
+
+
+OPTIONS = dict(
+    encoding_chunk=9,
+    encode_in_bf16=True,
+    full_update_prob=0.3,
+    sampled_update_fraction=0.2,
+    refresh_interval=5,
+    seed=7,
+)
+
+
+def test_options_reach_the_word_embeddings(model_of):
+    words = model_of(WORDS).decoder.words
+    configure(words, WordnetLexiconConfig(**OPTIONS), new_range=0.3)
+    assert (words.full_probability, words.seed) == (0.3, 7)
+    assert (words.sampled.fraction, words.sampled.interval, words.sampled.seed) == (0.2, 5, 7)
+    assert (words.embedding.surface.chunk, words.embedding.surface.training_precision) == (9, torch.bfloat16)
+    plain = model_of(WORDS).decoder.words
+    configure(plain, WordnetLexiconConfig(), new_range=0.3)
+    assert plain.sampled is None and plain.embedding.surface.training_precision is None
+    rows = model_of(WORDS, "tied").decoder.words
+    configure(rows, WordnetLexiconConfig(draw_new_rows=True), new_range=0.3)
+    assert (rows.embedding.new_range, rows.embedding.draw_new) == (0.3, True)
+
+
+def test_embeddings_are_not_for_a_folder_that_is_not_there(model_of, tmp_path):
+    options = WordnetLexiconConfig(export_embeddings=str(tmp_path / "none" / "file.pt"))
+    with pytest.raises(OptionError, match="--export-embeddings .*: there is no folder"):
+        configure(model_of(WORDS).decoder.words, options, new_range=0.0)
