@@ -31,7 +31,6 @@ from fairseq_groc.programs import started
 
 HERE = Path(__file__).resolve().parent
 TEXTS = {"ptb": "ptb", "wikitext2": "wikitext-2"}  # folders in --texts
-LOWEST = 19  # priority
 GRACE = 20  # seconds to save in; a row that is told to stop in validation stops at once
 STATE, LOG, LOCK = "queue.state", "queue.log", "queue.lock"  # no .json: report.py takes those for results
 _PROGRESS = re.compile(r"epoch (\d+): +\d+ / (\d+) .*ups=([\d.]+),.*num_updates=(\d+)")
@@ -61,6 +60,7 @@ def main() -> None:
     parser.add_argument("--queue", type=Path, default=HERE / "queue.txt")
     parser.add_argument("--texts", type=Path, help="folder of folders ptb, wikitext-2 of train.txt and so on; else downloaded")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--nice", type=int, default=19, help="19: what else runs goes first")
     parser.add_argument("--minutes", type=float, help="stop cleanly after so many")
     parser.add_argument("--code-changed", action="store_true", help="go on with runs that other code has begun")
     args = parser.parse_args()
@@ -115,7 +115,7 @@ def work(args) -> None:
     """Train and score line by line what is not done, until there is no more or it is told to stop."""
     lines = lines_of(args.queue)
     args.workdir.mkdir(parents=True, exist_ok=True)
-    os.setpriority(os.PRIO_PROCESS, 0, LOWEST)
+    os.setpriority(os.PRIO_PROCESS, 0, args.nice)
     os.environ.update(OMP_NUM_THREADS=str(args.threads), MKL_NUM_THREADS=str(args.threads))
     for number in (signal.SIGTERM, signal.SIGALRM):
         signal.signal(number, signal.default_int_handler)
@@ -147,7 +147,7 @@ def train(line: Line, args) -> int:
     command += ["--from", args.texts / TEXTS[line.dataset]] if args.texts else []
     command += ["--code-changed"] if args.code_changed else []
     with started(command, start_new_session=True) as process:
-        lower_session(process.pid)
+        lower_session(process.pid, args.nice)
         try:
             return process.wait()
         except KeyboardInterrupt:
@@ -157,10 +157,10 @@ def train(line: Line, args) -> int:
             raise
 
 
-def lower_session(pid: int) -> None:
-    """Give a process's session the lowest priority: Linux shares a CPU out between sessions before it looks at processes."""
+def lower_session(pid: int, nice: int) -> None:
+    """Give a process's session a priority: Linux shares a CPU out between sessions before it looks at processes."""
     with contextlib.suppress(OSError):  # not Linux, or without these groups
-        Path(f"/proc/{pid}/autogroup").write_text(str(LOWEST))
+        Path(f"/proc/{pid}/autogroup").write_text(str(nice))
 
 
 def end_group(leader: subprocess.Popen) -> None:
