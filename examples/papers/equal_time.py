@@ -80,14 +80,20 @@ def table(curves: Dict[str, Curve], prices: Dict[str, float], first: str) -> str
 def draw(curves: Dict[str, Curve], first: str, path: Path) -> None:
     """Save the curves, each with its name at its end."""
     figure, axes = pyplot().subplots(figsize=(7, 4.2))
-    end = curves[first][-1][0]
+    end, ends = curves[first][-1][0], {}
     for label, curve in curves.items():
         seen = [(x, y) for x, y in curve if x <= 1.35 * end]
         axes.plot(*zip(*seen), marker="o", markersize=3, color=color_of(label))
-        axes.annotate(label, seen[-1], (4, 0), textcoords="offset points", color=color_of(label), va="center", fontsize=8)
+        ends[label] = seen[-1]
     axes.set(xlabel=f"time, in steps of {first}", ylabel="validation perplexity", yscale="log", xlim=(0, 1.35 * end))
     axes.set_ylim(top=600)
     label_log_axis(axes.yaxis)
+    lowest = -math.inf
+    for label, place in sorted(ends.items(), key=lambda item: item[1][1]):  # names one above the other where curves end close by
+        height = axes.transData.transform(place)[1] * 72 / figure.dpi
+        lowest = max(height, lowest + 9)
+        style = {"color": color_of(label), "va": "center", "fontsize": 8}
+        axes.annotate(label, place, (4, lowest - height), textcoords="offset points", **style)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     save_figure(figure, path)
