@@ -18,7 +18,7 @@ from fairseq_groc.programs import FOLDER
 
 SECONDS = 480  # a validation, in which nothing is saved, still ends within ten minutes of the last save
 TOLD = 128 + signal.SIGTERM  # exit code of what was told to end
-UNTRAINED = ("cli", "evaluation", "arguments.py", "programs.py")  # of the package: they do not change what training does
+UNTRAINED = ("cli", "arguments.py", "programs.py")  # of the package: they do not change what training does
 
 
 class Clock:

@@ -9,6 +9,7 @@ import logging
 from typing import Optional, Sequence, Tuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_groc.embeddings.rows import WordRows
@@ -70,11 +71,15 @@ class Corrections(nn.Module):
     @torch.no_grad()
     def begin_step(self, random: torch.Generator) -> None:
         """Draw m for a training step."""
-        if self._have is None or len(self._have) != len(self.rows.weight):
-            present = self.present()
-            self._have = present if self.may_begin is None else present | self.may_begin.to(present.device)
-        coin = torch.rand(len(self._have), generator=random)
-        kept = coin >= (self.dropout if self._chance is None else self._chance)
+        size = len(self.rows.weight)
+        if self._have is None or len(self._have) != size:
+            self._have = self.present()
+            if self.may_begin is not None:  # words that were added since are not of the text
+                self._have |= F.pad(self.may_begin, (0, size - len(self.may_begin))).to(self._have.device)
+        chance = torch.full((size,), self.dropout)
+        if self._chance is not None:
+            chance[: len(self._chance)] = self._chance
+        kept = torch.rand(size, generator=random) >= chance
         self._kept = (self._have & kept.to(self._have.device)).unsqueeze(1).to(self.rows.weight.dtype)
 
     def forward(self) -> Tuple[Tensor, Tensor]:
@@ -91,8 +96,7 @@ class Corrections(nn.Module):
             bias: predicted, (V)
         """
         rows, more = self()
-        one = rows.new_ones(1, 1)
-        m = self._kept if self.training and self._kept is not None else one
+        m = self._kept[self.rows.part] if self.training and self._kept is not None else rows.new_ones(1, 1)
         if self.where == "input":  # workers expect a gradient of every parameter
             return torch.addcmul(inputs, rows, m), outputs, bias + more.squeeze(1) * 0
         bias, corrected = bias + (more * m).squeeze(1), torch.addcmul(outputs, rows, m)

@@ -35,7 +35,7 @@ def convolve(tables, symbols, items, starts, forms, bias, out, column, winners):
                 for c in range(width):
                     response[c] += tables[k, s, c]
             for c in range(width):
-                wins = i == first or not response[c] <= best[c]
+                wins = i == first or (best[c] == best[c] and not response[c] <= best[c])
                 best[c] = response[c] if wins else best[c]
                 winner[c] = g if wins else winner[c]
         for c in range(width):

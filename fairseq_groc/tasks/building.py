@@ -97,9 +97,10 @@ def configure(words: WordMatrices, cfg, new_range: float) -> None:
 
 
 def begin_corrections(corrections: Corrections, cfg, dictionary) -> None:
-    """Let the words of the training text begin to be corrected, those that it has often enough."""
-    path = Path(utils.split_paths(cfg.data)[0], cfg.train_subset)
-    counts = count_occurrences(open_text(str(path), dictionary, cfg.dataset_impl, False), len(dictionary))
+    """Let the words of the training text, in all its folders, begin to be corrected, those that it has often enough."""
+    paths = [str(Path(folder, cfg.train_subset)) for folder in utils.split_paths(cfg.data)]
+    texts = (open_text(path, dictionary, cfg.dataset_impl, combine=True) for path in paths)
+    counts = torch.stack([count_occurrences(text, len(dictionary)) for text in texts]).sum(0)
     number = corrections.begin(counts, cfg.correction_min_count)
     logger.info(f"corrections: {number:,} of {len(dictionary):,} words of the dictionary get one")
 

@@ -41,6 +41,8 @@ class TranslationOutputHeadTask(TranslationTask):
         settings = saved.get("head") or head_settings(self.cfg)
         if any(lexicon_parts(settings)):
             raise OptionError("translation has no lexicon tables: give --output-head deep_residual, say, or --lexicon-parts none")
+        if settings["corrections"] != "none":
+            raise OptionError("--corrections goes with --task wordnet_lexicon alone: leave it out")
         if not from_checkpoint:
             mend_before_resuming(self.cfg)
             self.state.merge_state_dict({"groc": {"head": settings}})

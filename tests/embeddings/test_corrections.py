@@ -5,6 +5,7 @@ import torch
 
 from fairseq_groc.embeddings.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.embeddings.corrections import RARE, Corrections
+from fairseq_groc.embeddings.growth import add_words, rows_of
 from fairseq_groc.embeddings.sampled_updates import Step, generator
 from fairseq_groc.embeddings.sampled_words import SampledWords
 
@@ -74,6 +75,19 @@ def test_frequent_words_go_without_more_rarely():
         absent += added(corrections)[1].eq(0)
     for found, chance in zip((absent / steps).tolist(), (0.3, 0.3, 0.075)):
         assert found == pytest.approx(chance, abs=4 * (chance * (1 - chance) / steps) ** 0.5)
+
+
+def test_words_that_are_added_in_training_have_none():
+    corrections = corrections_of(dropout=0.0).train()
+    corrections.begin(torch.ones(6))
+    corrections.begin_step(generator(1, 1))
+    add_words(corrections, ["zz", "yy"])
+    corrections.begin_step(generator(1, 2))
+    rows, bias = added(corrections)
+    assert not rows[6:].any() and not bias[6:].any() and rows[:6].all() and bias[:6].all()
+    with rows_of(corrections, slice(4, 7)):
+        zeros = torch.zeros(3, 4).double()
+        assert torch.equal(corrections.correct(zeros, zeros, zeros[:, 0])[1], rows[4:7])
 
 
 def test_words_that_training_lacks_are_never_corrected():

@@ -62,6 +62,16 @@ def test_convolutions_and_maxima_of_several_widths(dtype, tolerance, forms):
         torch.testing.assert_close(a, b, rtol=0, atol=10 * tolerance)
 
 
+@pytest.mark.parametrize("order", [[0, 1, 2], [1, 0, 2], [2, 1, 0]])
+def test_what_is_no_number_is_not_hidden_by_the_maximum(order, encoder_path):
+    if encoder_path == "torch":
+        pytest.skip("the maximum of PyTorch's embedding_bag hides it")
+    characters = torch.tensor([[float("nan")], [1.0], [2.0]])
+    ngrams, filters = torch.tensor([[0], [1], [2]], dtype=torch.int32), torch.ones(1, 1)
+    pooled = convolve_and_pool([ngrams], [bags_of([order], 3)], characters, [filters], [torch.zeros(1)])
+    assert pooled.isnan().all()
+
+
 def test_distinct_numbers_and_their_places():
     numbers = torch.randint(0, 30, (20,), generator=torch.Generator().manual_seed(1))
     for found, expected in zip(distinct(numbers, 30), numbers.unique(return_inverse=True)):
