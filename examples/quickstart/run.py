@@ -94,7 +94,7 @@ def row_of(work: Path, name: str, model: Model, updates: int) -> Dict[str, Any]:
     chosen = min(range(len(runs)), key=lambda place: tuned[place]["perplexity"])
     save, log = runs[chosen], (runs[chosen] / "train.log").read_text()
     row = {"model": name, "label": model.label, "rate": model.rates[chosen], "uniform_weight": tuned[chosen]["uniform_weight"]}
-    speeds = [float(speed) for speed in re.findall(r"\bups=([\d.]+)", log)]
+    speeds = [float(speed) for speed in re.findall(r"\bups[= ]([\d.]+)", log)]
     row |= {"parameters": read_parameters(log), "seconds": updates / statistics.median(speeds)}  # whatever ran beside it
     row["validation"] = tuned[chosen]["perplexity"]
     return row | {domain: evaluate(work, save, split) for domain, split in DOMAINS.items()}

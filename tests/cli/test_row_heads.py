@@ -58,3 +58,6 @@ def test_translation_with_a_head(commands, corpus, tmp_path):
     assert "BLEU" in output.splitlines()[-1]
     output = commands.fails("fairseq-train", tmp_path / "bin", *task, *sizes.split(), "--output-head", "compositional_output")
     assert "translation has no lexicon tables" in output.splitlines()[-1]
+    head = ["--output-head", "compositional_output", "--lexicon-parts", "none", "--corrections", "both"]
+    output = commands.fails("fairseq-train", tmp_path / "bin", *task, *sizes.split(), *head)
+    assert output.splitlines()[-1].endswith("--corrections goes with --task wordnet_lexicon alone: leave it out")
