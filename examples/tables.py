@@ -31,7 +31,7 @@ def loaded(path: Path) -> Any:
 TABLES: Dict[str, Callable[[], str]] = {
     "quickstart": lambda: quickstart(loaded(QUICKSTART / "results.json")["rows"]),
     "penn-treebank": lambda: brief(loaded(QUARTER)["rows"]),
-    "equal-time": lambda: equal_time.of_files(QUARTER, RESULTS / "step-by-step-small.json", "tied")[1],
+    "equal-time": lambda: equal_time.of_files(QUARTER, ROOT / "benchmarks" / "results" / "step-by-step-small.json", "tied")[1],
     "recipes": lambda: overview.overview(RESULTS),
 }
 

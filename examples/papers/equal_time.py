@@ -1,6 +1,6 @@
 """Validation perplexity at equal time: a table's learning curves, with updates counted in steps of its first row's model.
 
-    python examples/papers/equal_time.py results/table-2-ptb-quarter.json results/step-by-step-small.json --out picture.png
+    python examples/papers/equal_time.py table-2-ptb-quarter.json step-by-step-small.json --out picture.png
 
 The second file is of benchmarks/scaling.py --step-by-step, where models take turns at every step: so the load of a machine
 during a training does not count. Prints a table in Markdown: perplexities between two validations are on a line through their

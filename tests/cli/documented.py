@@ -57,7 +57,7 @@ case "$*" in
   *papers/run.py*--setting\\ *) smaller=(--updates 2 --setting lr=0.003) ;;
   *papers/run.py*) smaller=(--updates 2 --settings 1) ;;
   *adaptation/run.py*) smaller=(--updates 4 --finetune-updates 2 --caches none local) ;;
-  *ptb_curves.py*) smaller=(--updates 16 --interval 8 --seconds 1) ;;
+  *ptb_curves.py*) smaller=(--updates 16 --interval 8) ;;
   *scaling.py*) smaller=(--sizes 300 --steps 1 --rounds 1) ;;
   *arithmetic.py*) smaller=(--size 300) ;;
 esac
