@@ -1,6 +1,10 @@
-"""The quickstart's table for the README."""
+"""The tables and the picture of the quickstart."""
 
+import math
+from pathlib import Path
 from typing import Any, Dict, List
+
+from fairseq_groc.evaluation.results import color_of, pyplot, save_figure
 
 DOMAINS = ("in-domain", "new domain")
 PARTS = {"all": "all words", "known": "known words", "new": "new words"}
@@ -17,3 +21,44 @@ def quickstart(rows: List[Dict[str, Any]]) -> str:
         cells = [f"**{text}**" if row[k[0]][k[1]] == best[k] else text for text, k in zip(shown, kinds)]
         lines.append([row["label"], *cells, f"{row['parameters'] / 1e6:.2f}M", f"{row['seconds']:,.0f}"])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def table(rows: List[Dict[str, Any]]) -> str:
+    """Return the results as text."""
+    head = f"{'':<20}{'parameters':>12}{'seconds':>9}   {'test text':<12}{'tokens':>9}{'new':>8}"
+    lines = [head + f"{'all':>10}{'known':>10}{'new words':>12}"]
+    for domain in DOMAINS:
+        for row in rows:
+            r = row[domain]
+            own = f"{row['label']:<20}{row['parameters']:>12,}{row['seconds']:>9,.0f}   "
+            text = f"{domain:<12}{r['tokens']:>9,}{r['share_new']:>8.1%}"
+            new = "none" if r["new"] is None else f"{r['new']:,.0f}"
+            lines.append(own + text + f"{r['all']:>10,.1f}{r['known']:>10,.1f}{new:>12}")
+    lines.append("perplexity, lower is better; new: words that the training text lacks; seconds: of training")
+    return "\n".join(lines)
+
+
+def draw(rows: List[Dict[str, Any]], path: Path) -> None:
+    """Save the perplexities as bars from 0, a panel for each kind of words that both domains have."""
+    parts = [part for part in PARTS if all(row[domain][part] is not None for row in rows for domain in DOMAINS)]
+    figure, panels = pyplot().subplots(1, len(parts), figsize=(3.2 * len(parts), 2.9), squeeze=False)
+    height = 0.8 / len(rows)
+    for part, axes in zip(parts, panels[0]):
+        longest = max(row[domain][part] for row in rows for domain in DOMAINS if math.isfinite(row[domain][part]))
+        for number, row in enumerate(rows):
+            places = [place + height * (number - (len(rows) - 1) / 2) for place in range(len(DOMAINS))]
+            values = [row[domain][part] for domain in DOMAINS]
+            axes.barh(places, [min(value, longest) for value in values], 0.9 * height, color=color_of(row["label"]))
+            for place, value in zip(places, values):
+                shown = f"{value:,.0f}" if value < 1e4 or not math.isfinite(value) else f"{value / 1e3:,.0f}K"
+                axes.annotate(shown, (min(value, longest), place), (4, 0), textcoords="offset points", va="center")
+            if axes is panels[0][0]:
+                axes.annotate(row["label"], (0, places[0]), (5, 0), textcoords="offset points", va="center", color="white")
+        axes.set(title=PARTS[part], xticks=[], xlim=(0, 1.25 * longest), yticks=range(len(DOMAINS)))
+        axes.set_yticklabels(DOMAINS if axes is panels[0][0] else [])
+        axes.invert_yaxis()
+        axes.tick_params(length=0)
+        for side in ("top", "right", "bottom"):
+            axes.spines[side].set_visible(False)
+    figure.supxlabel("perplexity of the test text, lower is better", fontsize=10)
+    save_figure(figure, path)

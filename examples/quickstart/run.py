@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Tuple
 
 from corpus import write_corpus
-from report import draw, table
+from quickstart_table import draw, table
 
 from fairseq_groc.__main__ import in_process
 from fairseq_groc.evaluation.results import write_json
