@@ -190,14 +190,14 @@ class CompositionalEmbedding(WordEmbedding):
                 words' relations and glosses, (f), infinitely often where it is one of the words. None: all are computed
         """
         picked = [pick(bags, words) for bags in self.parts(vocabulary)]
-        forms, places = distinct(torch.cat([words, *(items.long() for items, _ in picked)]), vocabulary.num_forms)
-        own, *others = places.split([len(words), *(len(items) for items, _ in picked)])
+        forms, places = distinct(torch.cat([words, *(bags.items.long() for bags in picked)]), vocabulary.num_forms)
+        own, *others = places.split([len(words), *(len(bags.items) for bags in picked)])
         if encode is None:
             encoded = self.surface(vocabulary, forms)
         else:
             uses = places[len(words) :].bincount(minlength=len(forms)).float()
             encoded = encode(forms, uses.index_fill(0, own, math.inf))
-        means = [average(encoded, items, runs.starts) for items, (_, runs) in zip(others, picked)]
+        means = [average(encoded, items, bags.starts) for items, bags in zip(others, picked)]
         return self._join([encoded.index_select(0, own), *means])
 
     def _join(self, parts: List[Tensor]) -> Tensor:

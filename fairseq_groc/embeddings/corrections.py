@@ -42,9 +42,9 @@ class Corrections(nn.Module):
         self.rows, self.bias = WordRows(words, width), WordRows(words, 1)
         self.map = nn.Linear(width, dim, bias=False) if width != dim else None
         self.dropout, self.where = dropout, where
-        self.may_begin: Optional[Tensor] = None  # in training: mask (V) of words that get a correction if they have none
-        self._chance: Optional[Tensor] = None  # in training: of each word to go without in a step, (V); None: q
+        self._occurrences, self._least = torch.zeros(0, dtype=torch.long), 1  # of words in the text that is trained on
         self._have: Optional[Tensor] = None  # in training: mask (V) of those that have one or get one
+        self._chance = torch.zeros(0)  # in training: of each word to go without in a step, (V)
         self._kept: Optional[Tensor] = None  # m, (V, 1)
         self.register_load_state_dict_post_hook(_look_again)
 
@@ -53,11 +53,10 @@ class Corrections(nn.Module):
 
         Args:
             occurrences: how often the text has each word, (V)
-            least: how often is often enough
+            least: how often is often enough, 1 or more
         """
-        self.may_begin = occurrences >= max(1, least)
-        self._chance = self.dropout * (RARE / occurrences.clamp(min=1)).clamp(max=1)
-        return int(self.may_begin.sum())
+        self._occurrences, self._least, self._have = occurrences, least, None
+        return int((occurrences >= least).sum())
 
     def present(self) -> Tensor:
         """Return the mask (V) of words that have a correction."""
@@ -73,13 +72,10 @@ class Corrections(nn.Module):
         """Draw m for a training step."""
         size = len(self.rows.weight)
         if self._have is None or len(self._have) != size:
-            self._have = self.present()
-            if self.may_begin is not None:  # words that were added since are not of the text
-                self._have |= F.pad(self.may_begin, (0, size - len(self.may_begin))).to(self._have.device)
-        chance = torch.full((size,), self.dropout)
-        if self._chance is not None:
-            chance[: len(self._chance)] = self._chance
-        kept = torch.rand(size, generator=random) >= chance
+            occurrences = F.pad(self._occurrences, (0, size - len(self._occurrences)))  # the text lacks words that were added
+            self._have = self.present() | (occurrences >= self._least).to(self.rows.weight.device)
+            self._chance = self.dropout * (RARE / occurrences.clamp(min=1)).clamp(max=1)
+        kept = torch.rand(size, generator=random) >= self._chance
         self._kept = (self._have & kept.to(self._have.device)).unsqueeze(1).to(self.rows.weight.dtype)
 
     def forward(self) -> Tuple[Tensor, Tensor]:

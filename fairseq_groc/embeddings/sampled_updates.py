@@ -6,7 +6,7 @@ the update) alone, so it is the same on every worker and after resuming.
 
 from __future__ import annotations
 
-from typing import Iterable, NamedTuple, Optional, Tuple, cast
+from typing import Callable, Iterable, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -61,6 +61,32 @@ class Importance:
             self._norms.lerp_(known, (1 - MEMORY) * norms.isfinite().all())
 
 
+class Refreshed:
+    """Rows that are kept from step to step, and all computed anew at times.
+
+    Args:
+        interval: updates between two complete refreshes
+        seed: of the directions' first guess
+    """
+
+    def __init__(self, interval: int, seed: int):
+        self.interval, self.seed = interval, seed
+        self.rows: Optional[DriftingRows] = None
+        self._number = -1
+
+    def at(self, number: int, count: int, compute: Callable[[], Tensor]) -> DriftingRows:
+        """Return the rows at an update, by its number: computed anew if it is time, or if there are not *count* of them."""
+        due = number % self.interval == 0 and number != self._number
+        if self.rows is None or len(self.rows.rows) != count or due:
+            self.rows = None  # before the new ones: there are as many
+            with torch.no_grad():
+                rows = compute()
+            with torch.autocast(rows.device.type, enabled=False):
+                self.rows = DriftingRows(rows, generator(self.seed, number))
+            self._number = number
+        return self.rows
+
+
 class SampledUpdates:
     """Compute anew, with gradient, the character features of the batch's words and of a sample of all other forms.
 
@@ -89,9 +115,7 @@ class SampledUpdates:
 
     def __init__(self, fraction: float, interval: int, seed: int):
         self.fraction, self.interval, self.seed = fraction, interval, seed
-        self._features: Optional[DriftingRows] = None  # (F, C)
-        self.importance = Importance()
-        self._refreshed = -1
+        self.features, self.importance = Refreshed(interval, seed), Importance()
 
     def draw(self, num_forms: int, number: int) -> Tensor:
         """Return which forms an update draws in their turn, a mask (F)."""
@@ -119,7 +143,7 @@ class SampledUpdates:
         self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, number: int, mask: Tensor, chance: Tensor
     ) -> Tensor:
         """The same for given forms, a mask (F), and the chance that each had, (F)."""
-        kept = self._refresh(embedding, vocabulary, number)
+        kept = self.features.at(number, vocabulary.num_forms, lambda: embedding.surface.features(vocabulary))
         chosen = mask.nonzero().squeeze(1)
         features = embedding.surface.features(vocabulary, chosen)
         with torch.autocast(features.device.type, enabled=False):
@@ -128,26 +152,14 @@ class SampledUpdates:
         forms = _ProjectAll.apply(features, weight, chosen, 1 / chance[chosen], kept, watch)
         return embedding.combine(forms, vocabulary)
 
-    def _refresh(self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, number: int) -> DriftingRows:
-        """Return the features of all forms, computed anew if it is time."""
-        stale = self._features is None or len(self._features.rows) != vocabulary.num_forms
-        if stale or (number % self.interval == 0 and number != self._refreshed):
-            self._features = None  # before the new ones: there are as many
-            with torch.no_grad():
-                features = embedding.surface.features(vocabulary)
-            with torch.autocast(features.device.type, enabled=False):
-                self._features = DriftingRows(features, generator(self.seed, number))
-            self._refreshed = number
-        return cast(DriftingRows, self._features)
-
 
 def chance_as_parts(vocabulary: Vocabulary, parts: Iterable[Bags], words: Tensor) -> Tensor:
     """Return the chance of each form to be drawn for the sake of some words' bags that it is in, (F)."""
     expected = torch.zeros(vocabulary.num_forms, device=words.device)
     for bags in parts:
-        forms, runs = pick(bags, words)
-        sizes = runs.starts.diff().long()
-        expected.index_add_(0, forms.long(), (PARTS / sizes).repeat_interleave(sizes))
+        picked = pick(bags, words)
+        sizes = picked.sizes().long()
+        expected.index_add_(0, picked.items.long(), (PARTS / sizes).repeat_interleave(sizes))
     return expected.clamp(max=1)
 
 

@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from fairseq_groc.embeddings.compositional import CompositionalEmbedding
-from fairseq_groc.embeddings.sampled_updates import IN_TURN, Importance, Step, generator
+from fairseq_groc.embeddings.sampled_updates import IN_TURN, Importance, Refreshed, Step, generator
 from fairseq_groc.embeddings.vocabulary import Vocabulary
-from fairseq_groc.modules.drift import DriftingRows
 
 SHARE = 0.25  # chance of each use of a form, in relations and glosses, to have it encoded
 
@@ -41,11 +40,9 @@ class SampledWords:
     """
 
     def __init__(self, fraction: float, interval: int, seed: int, share: float = SHARE):
-        self.fraction, self.interval, self.seed, self.share = fraction, interval, seed, share
-        self.importance = Importance()
-        self._kept: Optional[DriftingRows] = None  # (V, d)
+        self.fraction, self.seed, self.share = fraction, seed, share
+        self.words, self.importance = Refreshed(interval, seed), Importance()
         self._forms = torch.empty(0)  # (F, d)
-        self._refreshed = -1
 
     def chances(self, num_words: int, step: Step) -> Tensor:
         """Return the chance of each word to be composed in a step, (V)."""
@@ -55,7 +52,7 @@ class SampledWords:
 
     def embed(self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, step: Step) -> Tensor:
         """Return the embeddings of all words, (V, d), with gradient to those that are composed now."""
-        kept = self._refresh(embedding, vocabulary, step.number)
+        kept = self.words.at(step.number, vocabulary.num_words, lambda: self._compose(embedding, vocabulary))
         chance = self.chances(vocabulary.num_words, step)
         drawn = torch.rand(len(chance), generator=generator(self.seed, step.number)).to(chance.device) < chance
         chosen = drawn.nonzero().squeeze(1).to(embedding.surface.projection.weight.device)
@@ -79,17 +76,10 @@ class SampledWords:
             rows = self._forms.index_select(0, forms)
         return cast(Tensor, _Place.apply(now, drawn, 1 / chance[drawn], rows, None))
 
-    def _refresh(self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, number: int) -> DriftingRows:
-        """Return the embeddings of all words, composed anew if it is time."""
-        stale = self._kept is None or len(self._kept.rows) != vocabulary.num_words
-        if stale or (number % self.interval == 0 and number != self._refreshed):
-            with torch.no_grad():
-                self._forms = embedding.surface(vocabulary)
-                embeddings = embedding.combine(self._forms, vocabulary)
-            with torch.autocast(embeddings.device.type, enabled=False):
-                self._kept = DriftingRows(embeddings, generator(self.seed, number))
-            self._refreshed = number
-        return cast(DriftingRows, self._kept)
+    def _compose(self, embedding: CompositionalEmbedding, vocabulary: Vocabulary) -> Tensor:
+        """Return the embeddings of all words, (V, d), and keep the encodings of all forms."""
+        self._forms = embedding.surface(vocabulary)
+        return embedding.combine(self._forms, vocabulary)
 
 
 class _Place(torch.autograd.Function):

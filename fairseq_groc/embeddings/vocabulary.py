@@ -81,7 +81,7 @@ class Vocabulary(nn.Module):
         for width in self.widths:
             ngrams, windows, starts = distinct_ngrams(symbols, offsets, width)
             self.register_buffer(f"ngrams_{width}", torch.from_numpy(ngrams.astype(np.int32)), persistent=False)
-            self._add_bags(f"windows_{width}", Bags.from_lists(windows, starts, len(ngrams)))
+            self._add_bags(f"windows_{width}", Bags.from_lists(windows, starts))
         self._add_bags("relations", Bags.from_lists(relations[0], relations[1], len(forms)))
         self._add_bags("definitions", Bags.from_lists(definitions[0], definitions[1], len(forms)))
 
@@ -92,11 +92,14 @@ class Vocabulary(nn.Module):
         return cls([spelling(word) for word in words], nothing, nothing, widths)
 
     def _add_bags(self, name: str, bags: Bags) -> None:
-        for part, tensor in zip(Bags._fields, bags):
-            self.register_buffer(f"{name}_{part}", tensor, persistent=False)
+        self.register_buffer(f"{name}_items", bags.items, persistent=False)
+        self.register_buffer(f"{name}_starts", bags.starts, persistent=False)
+        if bags.holders is not None:
+            self._add_bags(f"{name}_holders", bags.holders)
 
     def _bags(self, name: str) -> Bags:
-        return Bags(*(getattr(self, f"{name}_{part}") for part in Bags._fields))
+        holders = self._bags(f"{name}_holders") if hasattr(self, f"{name}_holders_items") else None
+        return Bags(getattr(self, f"{name}_items"), getattr(self, f"{name}_starts"), holders)
 
     def spellings(self, width: int) -> Tuple[Tensor, Bags]:
         """Return the symbols of the distinct n-grams, (G, width), and every form's bag of them."""

@@ -23,35 +23,27 @@ except Exception as error:  # not installed, or no folder to keep what it compil
 
 
 class Bags(NamedTuple):
-    """Bags of rows of a matrix (R, C), and the other way round, as integers.
+    """Bags of rows of a matrix (R, C), as integers.
 
     Args:
         items: the rows of all bags, one bag after the other
         starts: where each bag begins and the last ends, B + 1
-        holders: for every row the bags that hold it, one row after the other
-        holder_starts: where each row's begin and the last ends, R + 1
+        holders: for every row the bags that hold it, R bags of bags; None: no gradient of means is asked for
     """
 
     items: Tensor
     starts: Tensor
-    holders: Tensor
-    holder_starts: Tensor
+    holders: Optional["Bags"] = None
 
     @classmethod
-    def from_lists(cls, items: np.ndarray, starts: np.ndarray, num_rows: int) -> "Bags":
-        """Build from items and starts."""
+    def from_lists(cls, items: np.ndarray, starts: np.ndarray, num_rows: Optional[int] = None) -> "Bags":
+        """Build from items and starts, and with a number of rows the other way round, too."""
+        if num_rows is None:
+            return cls(torch.from_numpy(np.array(items, dtype=np.int32)), torch.from_numpy(np.array(starts, dtype=np.int32)))
         sizes = np.diff(starts)
         holders = np.repeat(np.arange(len(sizes)), sizes)[np.argsort(items, kind="stable")]
-        holder_starts = np.concatenate([[0], np.cumsum(np.bincount(items, minlength=num_rows))])
-        return cls(*(torch.from_numpy(np.array(a, dtype=np.int32)) for a in (items, starts, holders, holder_starts)))
-
-    @classmethod
-    def of_runs(cls, sizes: Tensor) -> "Bags":
-        """Bags of the given sizes of rows 0, 1, 2, ..., each row in one bag."""
-        starts = F.pad(sizes.cumsum(0), (1, 0)).int()
-        bags = torch.arange(len(sizes), device=sizes.device, dtype=torch.int32)
-        rows = torch.arange(int(starts[-1]), device=sizes.device, dtype=torch.int32)
-        return cls(rows, starts, bags.repeat_interleave(sizes), F.pad(rows + 1, (1, 0)))
+        ends = np.cumsum(np.bincount(items, minlength=num_rows))
+        return cls(*cls.from_lists(items, starts)[:2], cls.from_lists(holders, np.concatenate([[0], ends])))
 
     def sizes(self) -> Tensor:
         """Return how many items each bag has, (B)."""
@@ -62,12 +54,12 @@ class Bags(NamedTuple):
         return _Mean.apply(rows, self) if has_kernels(rows) else average(rows, self.items, self.starts)
 
 
-def pick(bags: Bags, which: Tensor) -> Tuple[Tensor, Bags]:
-    """Return the items of some bags, one bag after the other, and these bags as runs of places in that list."""
-    sizes = bags.starts.diff()[which]
-    runs = Bags.of_runs(sizes)
-    shift = (bags.starts[which] - runs.starts[:-1]).repeat_interleave(sizes)
-    return bags.items[(runs.items + shift).long()], runs
+def pick(bags: Bags, which: Tensor) -> Bags:
+    """Return some bags."""
+    sizes = bags.sizes()[which]
+    starts = F.pad(sizes.cumsum(0), (1, 0)).int()
+    shift = (bags.starts[which] - starts[:-1]).repeat_interleave(sizes)
+    return Bags(bags.items[torch.arange(len(shift), device=shift.device) + shift], starts)
 
 
 def distinct(numbers: Tensor, limit: int) -> Tuple[Tensor, Tensor]:
@@ -106,7 +98,7 @@ class _Mean(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad: Tensor):  # type: ignore[override]
         out = grad.new_empty(ctx.num_rows, grad.size(1))
-        _run("total", grad / _divisors(ctx.bags, grad), ctx.bags.holders, ctx.bags.holder_starts, out)
+        _run("total", grad / _divisors(ctx.bags, grad), ctx.bags.holders.items, ctx.bags.holders.starts, out)
         return out, None
 
 
@@ -138,7 +130,8 @@ def convolve_and_pool(
     if not has_kernels(characters):
         if forms is not None:  # every window is an n-gram of its own: to find equal ones would cost more than it saves
             picked = [pick(bags, forms) for bags in windows]
-            ngrams, windows = [g[items.long()] for g, (items, _) in zip(ngrams, picked)], [runs for _, runs in picked]
+            ngrams = [g[bags.items.long()] for g, bags in zip(ngrams, picked)]
+            windows = [bags._replace(items=torch.arange(len(bags.items)).to(bags.items)) for bags in picked]
         responses = [F.linear(F.embedding(g, characters).flatten(1), w, b) for g, w, b in zip(ngrams, weights, biases)]
         return torch.cat([_embedding_bag(r, bags.items, bags.starts, "max") for r, bags in zip(responses, windows)], dim=1)
     chosen = torch.arange(len(windows[0].starts) - 1) if forms is None else forms

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from fairseq_groc.embeddings.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.embeddings.corrections import RARE, Corrections
 from fairseq_groc.embeddings.growth import add_words, rows_of
 from fairseq_groc.embeddings.sampled_updates import Step, generator
@@ -111,24 +110,12 @@ def vocabulary(vocabulary_of):
     return vocabulary_of(WORDS, [1, 3])
 
 
-@pytest.fixture
-def embedding():
-    torch.manual_seed(5)
-    return CompositionalEmbedding(SurfaceEncoder(4, 3, FILTERS, 1), 4).double()
-
-
-def gradients(rows, weights, module):
-    module.zero_grad()
-    (rows * weights).sum().backward()
-    return [parameter.grad.clone() for parameter in module.parameters()]
-
-
 def test_some_words_are_composed_as_among_all(embedding, vocabulary):
     words = torch.tensor([9, 4, 2, 7])
     torch.testing.assert_close(embedding.of_words(vocabulary, words), embedding(vocabulary)[words], rtol=0, atol=1e-14)
 
 
-def test_all_words_in_the_batch_are_a_full_update(embedding, vocabulary):
+def test_all_words_in_the_batch_are_a_full_update(embedding, vocabulary, gradients):
     weights, everything = torch.randn(vocabulary.num_words, 4).double(), torch.arange(vocabulary.num_words)
     whole = embedding(vocabulary)
     rows = SampledWords(0.1, 5, seed=1, share=1.0).embed(embedding, vocabulary, Step(3, everything))
@@ -137,7 +124,7 @@ def test_all_words_in_the_batch_are_a_full_update(embedding, vocabulary):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
 
 
-def test_the_gradient_is_on_average_that_of_a_full_update(embedding, vocabulary):
+def test_the_gradient_is_on_average_that_of_a_full_update(embedding, vocabulary, gradients):
     weights, batch = torch.randn(vocabulary.num_words, 4).double(), torch.tensor([4, 2])
     full = gradients(embedding(vocabulary), weights, embedding)
     sampled, sums, count = SampledWords(0.5, 10_000, seed=1), None, 1000

@@ -5,7 +5,6 @@ import itertools
 import pytest
 import torch
 
-from fairseq_groc.embeddings.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.embeddings.sampled_updates import PARTS, REFRESH_INTERVAL, SampledUpdates, Step, chance_as_parts, is_frozen
 from fairseq_groc.heads import CompositionalOutput
 from fairseq_groc.heads.mappings import OutputNetwork
@@ -21,20 +20,8 @@ def vocabulary(vocabulary_of):
     return vocabulary_of(WORDS, [1, 3])
 
 
-@pytest.fixture
-def embedding():
-    torch.manual_seed(5)
-    return CompositionalEmbedding(SurfaceEncoder(4, 3, FILTERS, 1), 4).double()
-
-
-def gradients(output, weights, module):
-    module.zero_grad()
-    (output * weights).sum().backward()
-    return [parameter.grad.clone() for parameter in module.parameters()]
-
-
 @pytest.mark.parametrize("dtype, tolerance", [(torch.double, 1e-13), (torch.float32, 1e-6)])
-def test_chunks_of_forms_equal_all_at_once(embedding, vocabulary, dtype, tolerance):
+def test_chunks_of_forms_equal_all_at_once(embedding, vocabulary, dtype, tolerance, gradients):
     embedding.to(dtype)
     weights = torch.randn(vocabulary.num_words, 4, dtype=dtype)
     whole = embedding(vocabulary)
@@ -79,7 +66,7 @@ def test_a_fresh_sample_gives_the_embeddings_of_a_full_update(embedding, vocabul
     torch.testing.assert_close(rows, embedding(vocabulary), rtol=0, atol=1e-13)
 
 
-def test_the_expected_gradient_is_that_of_a_full_update(embedding, vocabulary):
+def test_the_expected_gradient_is_that_of_a_full_update(embedding, vocabulary, gradients):
     weights = torch.randn(vocabulary.num_words, 4, dtype=torch.double)
     full = gradients(embedding(vocabulary), weights, embedding)
     chance = torch.ones(vocabulary.num_forms, dtype=torch.double)
@@ -152,12 +139,12 @@ def test_features_are_stale_until_they_are_drawn_or_refreshed(embedding, vocabul
         embedding.surface.highways[0].projection.weight.mul_(2)
     stale, now = embed(2), embedding(vocabulary).detach()
     assert (stale - now).abs().max() > 1e-3
-    encoded = sampled._features.times(embedding.surface.projection.weight)
+    encoded = sampled.features.rows.times(embedding.surface.projection.weight)
     torch.testing.assert_close(encoded[4], embedding.surface(vocabulary)[4], rtol=0, atol=1e-13)
     torch.testing.assert_close(embed(3), now, rtol=0, atol=1e-13)
 
 
-def test_products_in_bfloat16_are_for_training_alone(embedding, vocabulary):
+def test_products_in_bfloat16_are_for_training_alone(embedding, vocabulary, gradients):
     embedding = embedding.float()
     weights = torch.randn(vocabulary.num_words, 4)
     exact, expected = embedding(vocabulary), gradients(embedding(vocabulary), weights, embedding)

@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fairseq_groc.modules.bags import Bags, convolve_and_pool, distinct
+from fairseq_groc.modules.bags import Bags, convolve_and_pool, distinct, pick
 
 pytestmark = pytest.mark.usefixtures("encoder_path")
 
@@ -78,6 +78,7 @@ def test_distinct_numbers_and_their_places():
         assert torch.equal(found, expected)
 
 
-def test_bags_of_runs_are_bags_of_neighbours():
-    fast, slow = Bags.of_runs(torch.tensor([2, 0, 3])), bags_of([[0, 1], [], [2, 3, 4]], 5)
-    assert all(torch.equal(a, b) for a, b in zip(fast, slow))
+def test_some_bags_are_picked():
+    lists = [[3, 1], [], [2, 0, 4], [1]]
+    picked = pick(bags_of(lists, 5), torch.tensor([2, 1, 3]))
+    assert picked.items.tolist() == [2, 0, 4, 1] and picked.starts.tolist() == [0, 3, 3, 4]
