@@ -8,13 +8,13 @@ def activation_penalty(h: Tensor, real: Tensor, size: float, change: float) -> T
 
     Args:
         h: encodings (B, T, d), after their dropout
-        real: which are no padding, (B, T)
+        real: which are no padding, (B, T); padding is on the right
         size: alpha
-        change: beta; differences from or to padding do not count, and a block of one token has none
+        change: beta; differences to padding do not count, and a block of one token has none
     """
-    h, both = h.float(), real[:, 1:] & real[:, :-1]
+    h = h.float()
     squares, changes = h.square().mean(2), (h[:, 1:] - h[:, :-1]).square().mean(2)  # (B, T), (B, T - 1)
-    return size * _mean(squares, real) + change * _mean(changes, both)
+    return size * _mean(squares, real) + change * _mean(changes, real[:, 1:])
 
 
 def _mean(values: Tensor, real: Tensor) -> Tensor:

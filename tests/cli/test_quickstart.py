@@ -32,11 +32,12 @@ def a_few_lines(folder):
 
 def test_from_corpus_to_picture(quickstart, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(quickstart, "write_corpus", a_few_lines)
-    monkeypatch.setattr(quickstart, "MODELS", {name: m._replace(rates=m.rates[:1]) for name, m in quickstart.MODELS.items()})
     monkeypatch.setattr(sys, "argv", ["run.py", "--workdir", str(tmp_path), "--updates-factor", "0.004"])
     quickstart.main()
     results = json.loads((tmp_path / "results.json").read_text())
     assert [row["model"] for row in results["rows"]] == ["tied", "groc"]
+    tuned = {path.parent.name: json.loads(path.read_text())["best"]["perplexity"] for path in tmp_path.glob("tied-*/tuned.json")}
+    assert len(tuned) == 2 and f"tied-lr{results['rows'][0]['rate']:g}" == min(tuned, key=tuned.get)
     for row in results["rows"]:
         assert row["new domain"]["tokens"] == results["tokens"]["new"] and row["in-domain"]["tokens"] == results["tokens"]["test"]
         assert row["new domain"]["share_new"] > row["in-domain"]["share_new"] == 0

@@ -1,12 +1,11 @@
-"""Corrections of composed embeddings, and training steps that compose a sample of the words."""
+"""Corrections of composed embeddings: which words have one, and when."""
 
 import pytest
 import torch
 
 from fairseq_groc.embeddings.corrections import RARE, Corrections
 from fairseq_groc.embeddings.growth import add_words, rows_of
-from fairseq_groc.embeddings.sampled_updates import Step, generator
-from fairseq_groc.embeddings.sampled_words import SampledWords
+from fairseq_groc.embeddings.sampled_updates import generator
 
 pytestmark = pytest.mark.usefixtures("encoder_path")
 WORDS = ["cat", "dog", "lion", "swim", "run", "kitty"]
@@ -38,6 +37,8 @@ def test_words_are_what_they_are_composed_of_and_their_correction(width, where):
         torch.testing.assert_close(read, embeddings + rows if where != "output" else embeddings, rtol=0, atol=0)
         torch.testing.assert_close(predicted, outputs + rows if where != "input" else outputs, rtol=0, atol=0)
         assert torch.equal(bias, embeddings[:, 0] + corrections.bias.weight.squeeze(1) * (where != "input"))
+    sum(part.sum() for part in (read, predicted, bias)).backward()
+    assert all(parameter.grad is not None for parameter in corrections.parameters())  # workers wait for each
 
 
 def test_a_word_without_one_is_exactly_what_it_is_composed_of():
@@ -100,51 +101,21 @@ def test_words_that_training_lacks_are_never_corrected():
         sum(part.square().sum() + part.sum() for part in added(corrections)).backward()
         optimizer.step()
     assert torch.equal(corrections.present(), occurrences >= 3)
-    assert corrections.begin(3 - occurrences.clamp(max=3)) == 3  # another text: those that have one keep it
-    corrections.begin_step(generator(1, 9))
-    assert not added(corrections)[1].eq(0)[::2].any()
 
 
-@pytest.fixture
-def vocabulary(vocabulary_of):
-    return vocabulary_of(WORDS, [1, 3])
-
-
-def test_some_words_are_composed_as_among_all(embedding, vocabulary):
-    words = torch.tensor([9, 4, 2, 7])
-    torch.testing.assert_close(embedding.of_words(vocabulary, words), embedding(vocabulary)[words], rtol=0, atol=1e-14)
-
-
-def test_all_words_in_the_batch_are_a_full_update(embedding, vocabulary, gradients):
-    weights, everything = torch.randn(vocabulary.num_words, 4).double(), torch.arange(vocabulary.num_words)
-    whole = embedding(vocabulary)
-    rows = SampledWords(0.1, 5, seed=1, share=1.0).embed(embedding, vocabulary, Step(3, everything))
-    torch.testing.assert_close(rows, whole, rtol=0, atol=1e-13)
-    for ours, theirs in zip(gradients(rows, weights, embedding), gradients(whole, weights, embedding)):
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
-
-
-def test_the_gradient_is_on_average_that_of_a_full_update(embedding, vocabulary, gradients):
-    weights, batch = torch.randn(vocabulary.num_words, 4).double(), torch.tensor([4, 2])
-    full = gradients(embedding(vocabulary), weights, embedding)
-    sampled, sums, count = SampledWords(0.5, 10_000, seed=1), None, 1000
-    sampled.importance.watch(torch.rand(vocabulary.num_words, 4))
-    chances = sampled.chances(vocabulary.num_words, Step(1, batch))
-    assert chances[batch].eq(1).all() and bool((chances > 0.12).all()) and chances.min() < 0.5
-    sampled.importance.watch = lambda norms: None  # the chances stay
-    for number in range(count):
-        found = gradients(sampled.embed(embedding, vocabulary, Step(number, batch)), weights, embedding)
-        sums = found if sums is None else [a + b for a, b in zip(sums, found)]
-    for ours, theirs in zip(sums, full):
-        assert (ours / count - theirs).norm() <= 0.15 * theirs.norm()
-
-
-def test_words_that_were_not_drawn_follow_and_are_refreshed(embedding, vocabulary):
-    sampled, nothing = SampledWords(1e-9, 3, seed=1), torch.tensor([4])
-    first = sampled.embed(embedding, vocabulary, Step(0, nothing)).detach()
+def test_another_text_and_a_checkpoint_bring_further_words():
+    corrections = corrections_of(dropout=0.0).train()
     with torch.no_grad():
-        embedding.compose.weight.mul_(2)
-    moved = sampled.embed(embedding, vocabulary, Step(1, nothing)).detach()
-    assert torch.allclose(moved[4], 2 * first[4]) and not torch.allclose(moved[5], 2 * first[5])
-    again = sampled.embed(embedding, vocabulary, Step(3, nothing)).detach()
-    torch.testing.assert_close(again, embedding(vocabulary).detach(), rtol=0, atol=1e-13)
+        for rows in (corrections.rows, corrections.bias):
+            rows.weight[3:] = 0
+    assert corrections.begin(torch.tensor([0, 0, 0, 2, 0, 0])) == 1  # those that have one keep it
+
+    def have():
+        corrections.begin_step(generator(1, 9))
+        return corrections._kept.squeeze(1).tolist()
+
+    assert have() == [1, 1, 1, 1, 0, 0]
+    assert corrections.begin(torch.tensor([0, 0, 0, 0, 5, 0])) == 1
+    assert have() == [1, 1, 1, 0, 1, 0]
+    corrections.load_state_dict(corrections_of().state_dict())
+    assert have() == [1] * 6

@@ -8,8 +8,9 @@ from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.embeddings.sampled_updates import is_frozen
+from fairseq_groc.embeddings.sampled_words import SampledWords
 from fairseq_groc.errors import OptionError
-from fairseq_groc.tasks.building import configure
+from fairseq_groc.tasks.building import begin_corrections, configure
 from fairseq_groc.tasks.config import WordnetLexiconConfig
 from fairseq_groc.tasks.wordnet_lexicon import WordnetLexiconTask
 
@@ -126,12 +127,26 @@ def test_options_reach_the_word_embeddings(model_of):
     assert (words.full_probability, words.seed) == (0.3, 7)
     assert (words.sampled.fraction, words.sampled.interval, words.sampled.seed) == (0.2, 5, 7)
     assert (words.embedding.surface.chunk, words.embedding.surface.training_precision) == (9, torch.bfloat16)
+    corrected = model_of(WORDS, corrections="both").decoder.words
+    configure(corrected, WordnetLexiconConfig(**OPTIONS), new_range=0.3)
+    assert isinstance(corrected.sampled, SampledWords) and corrected.sampled.words.interval == 5
     plain = model_of(WORDS).decoder.words
     configure(plain, WordnetLexiconConfig(), new_range=0.3)
     assert plain.sampled is None and plain.embedding.surface.training_precision is None
     rows = model_of(WORDS, "tied").decoder.words
     configure(rows, WordnetLexiconConfig(draw_new_rows=True), new_range=0.3)
     assert (rows.embedding.new_range, rows.embedding.draw_new) == (0.3, True)
+
+
+def test_words_of_all_folders_get_a_correction(model_of, monkeypatch):
+    decoder = model_of(WORDS, corrections="both").decoder
+    texts = {"a/train": [torch.tensor([4, 4, 5])], "b/train": [torch.tensor([5]), torch.tensor([6, 2])]}
+    monkeypatch.setattr("fairseq_groc.tasks.building.open_text", lambda path, dictionary, impl, combine: texts[path])
+    cfg = WordnetLexiconConfig(data="a:b", train_subset="train", correction_min_count=2)
+    begin_corrections(decoder.words.corrections, cfg, decoder.dictionary)
+    decoder.words.train()
+    decoder.words.corrections.begin_step(torch.Generator())
+    assert decoder.words.corrections._have.nonzero().squeeze(1).tolist() == [4, 5]
 
 
 def test_embeddings_are_not_for_a_folder_that_is_not_there(model_of, tmp_path):
