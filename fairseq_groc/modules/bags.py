@@ -28,7 +28,7 @@ class Bags(NamedTuple):
     Args:
         items: the rows of all bags, one bag after the other
         starts: where each bag begins and the last ends, B + 1
-        holders: for every row the bags that hold it, R bags of bags; None: no gradient of means is asked for
+        holders: for every row the bags that hold it, R bags of bags; None: means take PyTorch's slower way
     """
 
     items: Tensor
@@ -51,7 +51,8 @@ class Bags(NamedTuple):
 
     def mean(self, rows: Tensor) -> Tensor:
         """Return each bag's average of its rows, (B, C); zero for an empty bag."""
-        return _Mean.apply(rows, self) if has_kernels(rows) else average(rows, self.items, self.starts)
+        compiled = self.holders is not None and has_kernels(rows)
+        return _Mean.apply(rows, self) if compiled else average(rows, self.items, self.starts)
 
 
 def pick(bags: Bags, which: Tensor) -> Bags:

@@ -15,17 +15,18 @@ def lists(sizes, rows, seed=0):
     return [rng.integers(0, rows, size).tolist() for size in sizes]
 
 
-def bags_of(items, rows):
+def bags_of(items, rows=None):
     starts = np.concatenate([[0], np.cumsum([len(i) for i in items])])
     return Bags.from_lists(np.array([i for bag in items for i in bag], dtype=np.int64), starts, rows)
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-14), (torch.float32, 1e-6), (torch.bfloat16, 1e-2)])
-def test_means_and_their_gradients(dtype, tolerance):
+@pytest.mark.parametrize("num_rows", [5, None])
+def test_means_and_their_gradients(dtype, tolerance, num_rows):
     items = lists([3, 0, 1, 0, 7, 2], rows=5)
     rows = torch.randn(5, 19, dtype=dtype, requires_grad=True)
     weights = torch.randn(6, 19, dtype=dtype)
-    means = bags_of(items, 5).mean(rows)
+    means = bags_of(items, num_rows).mean(rows)
     assert means.dtype == dtype
     naive = torch.stack([rows[i].mean(0) if i else rows.new_zeros(19) for i in items])
     torch.testing.assert_close(means, naive, rtol=tolerance, atol=tolerance)
