@@ -34,7 +34,7 @@ def add_arguments(parser) -> None:
         type=natural,
         default=0,
         metavar="N",
-        help="of N blocks, compute one's full distributions and report the largest |1 - sum|",
+        help="of N blocks, compute one's full distributions: report the largest |1 - sum|, and the probability of new words",
     )
     parser.add_argument("--no-corrections", action="store_true", help="score with what words are composed of alone")
     text = parser.add_mutually_exclusive_group()
@@ -65,6 +65,8 @@ def run(args) -> None:
     if args.verify_normalization:
         error = report["largest_sum_error"]
         print(f"largest |1 - sum| of {report['verified_positions']:,} positions: {error:.1e}")
+        masses = "{new_mass:.2%} on new words, the model alone {model_new_mass:.2%}".format(**report)
+        print(f"probability at these positions: {masses}; their share of the text: {report['new']['share']:.2%}")
     if args.out:
         write_json(args.out, report)
     if args.verify_normalization and not error <= LARGEST_ERROR:
@@ -82,7 +84,8 @@ def share(args, worker: int) -> Dict[str, Any]:
     block, known = task.block_length(), known_words(Path(args.data), task.dictionary)
     pieces = None if args.raw or args.remove_bpe else pieces_of(task.dictionary.symbols)
     size = None if pieces or worker else text_size(args, dataset)
-    scores = score(hub.models[0], dataset, Place(args.streams, block, worker, args.workers), args.verify_normalization)
+    place = Place(args.streams, block, worker, args.workers)
+    scores = score(hub.models[0], dataset, place, args.verify_normalization, decoder.real_words().cpu() & ~known)
     targets, adapted, own = (torch.cat(part) for part in (scores.targets, scores.adapted, scores.own))
     return {
         "sums": tally(targets, adapted, own, known, task.dictionary.unk()),
@@ -91,6 +94,7 @@ def share(args, worker: int) -> Dict[str, Any]:
         "text": dataset.num_tokens_total,
         "error": scores.error,
         "verified": scores.verified,
+        "new_mass": scores.mass,
         "vocabulary": int((~decoder.words.impossible).sum()),
         "known_vocabulary": int((known & ~decoder.words.impossible).sum()),
         "adapters": vars(decoder.adapter.settings) if decoder.adapter else {},
@@ -188,4 +192,6 @@ def make_report(args, shares) -> Dict[str, Any]:
     if args.verify_normalization:
         report["largest_sum_error"] = float(torch.tensor([s["error"] for s in shares]).double().max())  # NaN stays
         report["verified_positions"] = sum(s["verified"] for s in shares)
+        mass = sum(s["new_mass"] for s in shares) / max(report["verified_positions"], 1)
+        report["new_mass"], report["model_new_mass"] = mass.tolist()
     return report

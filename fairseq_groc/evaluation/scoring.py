@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field
-from typing import Iterator, List, Tuple
+from typing import Iterator, List, Optional, Tuple
 
 import torch
 from fairseq import utils
@@ -72,6 +72,7 @@ class TokenScores:
         own: of the model alone, (n)
         error: largest |1 - sum| over the positions that were verified
         verified: how many these were
+        mass: what the adapted model and the model alone gave to the words asked for there, summed over these positions, (2)
     """
 
     targets: List[Tensor] = field(default_factory=list)
@@ -79,10 +80,13 @@ class TokenScores:
     own: List[Tensor] = field(default_factory=list)
     error: float = 0.0
     verified: int = 0
+    mass: Tensor = field(default_factory=lambda: torch.zeros(2, dtype=torch.float64))
 
 
 @torch.no_grad()
-def score(model, dataset: StreamDataset, place: Place, verify_every: int = 0, chunk: int = 16_384) -> TokenScores:
+def score(
+    model, dataset: StreamDataset, place: Place, verify_every: int = 0, words: Optional[Tensor] = None, chunk: int = 16_384
+) -> TokenScores:
     """Score every token of a worker's streams at the targets alone.
 
     Raises:
@@ -90,13 +94,14 @@ def score(model, dataset: StreamDataset, place: Place, verify_every: int = 0, ch
 
     Args:
         verify_every: of so many blocks one is scored by its full distributions instead, whose sums are checked; 0: none
+        words: mask (V) of those whose mass is wanted of these
         chunk: words whose scores are held at a time
     """
     scores, padding = TokenScores(), dataset.dictionary.pad()
     for number, sample in enumerate(blocks(model, dataset, place)):
         target, real = sample["target"], sample["target"] != padding
         if verify_every and number % verify_every == 0:
-            adapted, own = _by_full_distributions(model, sample, real, scores)
+            adapted, own = _by_full_distributions(model, sample, real, words, scores)
         else:
             losses = model.decoder.losses(*model.decoder.without_scores(model, sample["net_input"]), target, chunk)
             adapted, own = (-part for part in losses)
@@ -109,7 +114,9 @@ def score(model, dataset: StreamDataset, place: Place, verify_every: int = 0, ch
     return scores
 
 
-def _by_full_distributions(model, sample: dict, real: Tensor, scores: TokenScores) -> Tuple[Tensor, Tensor]:
+def _by_full_distributions(
+    model, sample: dict, real: Tensor, words: Optional[Tensor], scores: TokenScores
+) -> Tuple[Tensor, Tensor]:
     """Return the log-probabilities of the targets, (B, T), of the adapted model and the model alone."""
     output = model(**sample["net_input"])
     own = torch.log_softmax(output[0].float(), -1)
@@ -118,4 +125,6 @@ def _by_full_distributions(model, sample: dict, real: Tensor, scores: TokenScore
     if len(error):
         scores.error = float(torch.maximum(torch.tensor(scores.error).double(), error.max()))  # NaN stays
     scores.verified += len(error)
+    if words is not None:
+        scores.mass += torch.stack([lprobs[real][:, words].double().exp().sum() for lprobs in (adapted, own)]).cpu()
     return tuple(lprobs.gather(2, sample["target"].unsqueeze(2))[..., 0] for lprobs in (adapted, own))  # type: ignore[return-value]

@@ -70,6 +70,14 @@ def test_one_figure_through_every_door(ours, scored, corpus, models, tmp_path, h
     assert math.exp(-sum(scores) / tokens_of(text)) == pytest.approx(figure, rel=1e-5)
 
 
+def test_the_mass_of_new_words(ours, corpus, models, tmp_path):
+    options = ["--uniform-weight", "0.1", "--verify-normalization", "1"]
+    report = evaluate(ours, corpus / "union", models["tied"], tmp_path / "r.json", *options)
+    known, words = ({line.split()[0] for line in (corpus / name / "dict.txt").open()} for name in ("data", "union"))
+    assert report["verified_positions"] == report["tokens_scored"] and report["model_new_mass"] == 0
+    assert report["new_mass"] == pytest.approx(0.1 * len(words - known) / len(words), rel=1e-5)
+
+
 def test_commands_of_fairseq_see_the_adapted_model(commands, ours, corpus, models, tmp_path):
     data, model = corpus / "union", models["compositional_output"]
     report = evaluate(ours, data, model, tmp_path / "r.json", *ADAPTERS)
