@@ -20,7 +20,7 @@ from fairseq_groc.evaluation.scoring import Place, score
 from fairseq_groc.models.word_matrices import WordMatrices
 
 logger = logging.getLogger(__name__)
-LARGEST_ERROR = 1e-5  # of a sum of probabilities in float32
+LARGEST_ERROR = 1e-4  # of a sum of probabilities in float32: rounding alone makes 2e-5 of 44,000 words
 
 
 def add_arguments(parser) -> None:
