@@ -1,4 +1,4 @@
-"""Train a compositional and a tied model on one domain, score others with the union vocabulary and every adapter, finetune both.
+"""Train tied, GroC and GroC with corrections on one domain, score others with the union vocabulary and every adapter, finetune.
 
     python examples/adaptation/run.py --texts FOLDER --domain NAME=PATH ... [--temporal FOLDER] --workdir DIR
 
@@ -64,6 +64,7 @@ SCALES = {
         {
             "tied": "--arch groc_lstm_lm_small --output-head tied",
             "GroC": "--arch groc_lstm_lm_small --output-head compositional_output --sampled-update-fraction 0.1",
+            "GroC + corrections": "--arch groc_lstm_lm_small_corrected --sampled-update-fraction 0.05",
         },
         learning_rates=("0.006", "0.003"),
         training=_DECAY,
@@ -85,9 +86,14 @@ SCALES = {
     ),
 }
 # the paper begins the rows of new words at random; from rows like the trained ones tied does not have to unlearn noise first
-FINETUNED = {"tied": ("tied", ""), "tied, drawn rows": ("tied", "--draw-new-rows"), "GroC": ("GroC", "")}
-UNIFORM = (0.01, 0.03, 0.1, 0.2, 0.4)  # weights, for tied
-DISCOUNTS = (3, 1, 0.3, 0.1)  # of new words, for GroC; a finetuned one knows the domain's
+FINETUNED = {
+    "tied": ("tied", ""),
+    "tied, drawn rows": ("tied", "--draw-new-rows"),
+    "GroC": ("GroC", ""),
+    "GroC + corrections": ("GroC + corrections", ""),
+}
+UNIFORM = (0.01, 0.03, 0.1, 0.2)  # weights
+DISCOUNTS = (0.1, 0.3, 1, 3)  # of new words
 SCORED_SIZE = 10_000  # of the local cache; the paper tunes with 5,000 (appendix C.4)
 CHECKPOINT = "checkpoint_best.pt"
 CACHES = ("none", "unigram", "local", "unbounded")
@@ -155,8 +161,8 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
         union = ["--vocabulary-from", base, "--new-words-from", texts[domain]["train"]]
         data = binarise(work / "data" / slug(domain), texts[domain], union)
         for model, checkpoint in checkpoints.items():
-            for row, (cache, discounts) in ways(model, args.caches).items():
-                scored = score(work / "scores" / slug(row), data, checkpoint, model, cache, scale.caches, discounts)
+            for row, options in ways(model, args.caches, scale.caches).items():
+                scored = score(work / "scores" / slug(row), data, checkpoint, options)
                 rows.setdefault(row, {})[domain] = scored
     for domain in others:
         data = work / "data" / slug(domain)  # all rows are scored here, so that known words and new ones are the same
@@ -165,12 +171,14 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
         binarise(tuned, texts[domain], union, texts[first]["valid"])
         logs = []
         for way, (model, more) in FINETUNED.items():
+            if model not in scale.models:
+                continue
             options = [*scale.finetuning.split(), *more.split(), "--valid-subset", "valid,valid1"]
             options += ["--finetune-from-model", checkpoints[model]]
             again = train(args, tuned, work / f"{slug(domain)}-{slug(way)}", options, model, args.finetune_updates)
             logs.append(again.parent / "train.log")
             row = f"{way}, finetuned"
-            scored = score(work / "scores" / slug(row), data, again, model, "none", scale.caches, [1])
+            scored = score(work / "scores" / slug(row), data, again, ["--cache", "none", *mass(model)])
             rows.setdefault(row, {})[domain] = scored
         picture = work / f"finetuning-{slug(domain)}.png"
         if not picture.with_suffix(".json").exists():  # written after the picture
@@ -191,13 +199,19 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
     return table(rows, list(texts))
 
 
-def ways(model: str, caches: List[str]) -> Dict[str, Tuple[str, Sequence[float]]]:
-    """Return the rows of a model as it was trained: the cache, and the discounts of new words that are tried."""
-    alone: Dict[str, Tuple[str, Sequence[float]]] = {"tied + uniform": ("none", [1])}
-    if model == "GroC":
-        alone = {"GroC": ("none", [1]), "GroC + discount": ("none", DISCOUNTS)}
-    with_cache = {f"{model} + {cache}": (cache, DISCOUNTS) for cache in caches if cache != "none"}
-    return {**(alone if "none" in caches else {}), **with_cache}
+def ways(model: str, caches: Sequence[str], sizes: str) -> Dict[str, List]:
+    """Return the rows of a model as it was trained: the options that they are tuned with."""
+    rows = {f"{model} + {cache}": ["--cache", cache, *mass(model), *sizes.split()] for cache in caches}
+    if "none" in caches:
+        rows = {f"{model} + uniform": rows.pop(f"{model} + none"), **rows}
+        if model != "tied":  # which gives new words nothing
+            rows = {model: ["--cache", "none", "--uniform", 0, "--discounts", 1, "--no-extend"], **rows}
+    return rows
+
+
+def mass(model: str) -> List:
+    """Return the settings that are tried of what new words get; without the uniform distribution tied has nothing for them."""
+    return ["--uniform", *UNIFORM] if model == "tied" else ["--uniform", 0, *UNIFORM, "--discounts", *DISCOUNTS]
 
 
 def command_of(args) -> str:
@@ -245,7 +259,7 @@ def validated(args, data: Path, work: Path, model: str) -> Dict[str, float]:
 
 
 def run_name(model: str, rate: str) -> str:
-    return f"{model}-lr{rate}"
+    return f"{slug(model)}-lr{rate}"
 
 
 def best(found: Dict[str, float]) -> str:
@@ -257,7 +271,7 @@ def train(args, data: Path, save: Path, options: List[str], model: str, updates:
     """Train a model; a run that was interrupted goes on."""
     updates = updates or args.updates
     if not (save / "done").exists():
-        precision = ["--encode-in-bf16"] * (args.in_bf16 and model == "GroC")
+        precision = ["--encode-in-bf16"] * (args.in_bf16 and model != "tied")
         chosen = [*SCALES[args.scale].models[model].split(), *options]
         numbers = {"updates": updates, "interval": max(1, updates // 6)}
         chosen = [part.format(**numbers) if isinstance(part, str) else part for part in chosen]
@@ -268,21 +282,19 @@ def train(args, data: Path, save: Path, options: List[str], model: str, updates:
     return save / CHECKPOINT
 
 
-def score(work: Path, data: Path, checkpoint: Path, model: str, cache: str, sizes: str, discounts) -> Dict[str, Any]:
-    """Tune a cache on the validation text; return the figures of the test text with the best settings, and these."""
+def score(work: Path, data: Path, checkpoint: Path, options: List) -> Dict[str, Any]:
+    """Tune with some options on the validation text; return the figures of the test text with the best settings, and these."""
     report, grid = work / f"{data.name}.json", work / f"{data.name}-grid.json"
     if not report.exists():
         work.mkdir(parents=True, exist_ok=True)
         common = ["--path", checkpoint, "--data", data, "--tokens-per-sample", 100]
-        fixed = ["--cache", cache, "--no-extend", "--no-store", "--out", grid]
-        fixed += ["--uniform", *UNIFORM] if model == "tied" else ["--uniform", 0, "--discounts", *discounts]
-        in_process("tune", *common, *fixed, *sizes.split())
+        in_process("tune", *common, *options, "--no-store", "--out", grid)
         flags = [part for key, value in settings_of(grid).items() for part in (f"--{key.replace('_', '-')}", value)]
-        in_process("evaluate", *common, *flags, "--out", report)
+        in_process("evaluate", *common, *flags, "--verify-normalization", 10, "--out", report)
     found = json.loads(report.read_text())
     assert found["tokens_scored"] == found["tokens_in_text"]
     parts = {part: {key: found[part][key] for key in ("tokens", "perplexity")} for part in ("all", "known", "new")}
-    return {**parts, "settings": settings_of(grid)}
+    return {**parts, "settings": settings_of(grid), "mass of new words": found["new_mass"]}
 
 
 def settings_of(grid: Path) -> Dict[str, float]:

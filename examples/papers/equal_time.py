@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from fairseq_groc.evaluation.results import color_of, label_log_axis, pyplot, save_figure
 
-RUNS = {"GroC": "sampled-0.1", "GroC + corrections": "corrected-0.1"}  # rows whose name in the benchmark is not their head's
+RUNS = {"GroC": "sampled-0.1", "GroC + corrections": "corrected-0.05"}  # rows whose name in the benchmark is not their head's
 Curve = List[Tuple[float, float]]  # (steps of the first row's model, perplexity)
 POINTS = 6  # columns of the table
 

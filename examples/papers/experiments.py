@@ -70,7 +70,10 @@ _BASELINES = ["lookup", "convolutional", "tied", "bilinear", "deep_residual", "a
 _GROC = Row("GroC", "groc_lstm_lm_{data}")
 _OURS = _GROC._replace(published=False)
 # words that training has read are corrected; composed without a highway layer, and more slowly than the rest learns
-_CHEAP = "--corrections both --highway-layers 0 --char-filters [16,32,48,64,64,32] --composed-lr-scale 0.3"
+_CHEAP = (
+    "--corrections both --highway-layers 0 --char-filters [16,32,48,64,64,32] --composed-lr-scale 0.3 "
+    "--sampled-update-fraction 0.05"
+)
 _CORRECTED = _OURS._replace(label="GroC + corrections", options=f"{_CHEAP} --output-query linear")
 _NO_MAP = _OURS._replace(label="GroC + corrections, no map", options=_CHEAP)
 _ABLATIONS = ["", "no relations", "no definitions", "surface"]
@@ -144,7 +147,7 @@ EXPERIMENTS: Dict[str, Experiment] = {
             _corrected("words that training has three times", "--correction-min-count 3"),
             _corrected("of the input alone", "--corrections input"),
             _corrected("of the output alone", "--corrections output"),
-            _corrected("half as many words composed in a step", "--sampled-update-fraction 0.05"),
+            _corrected("twice as many words composed in a step", "--sampled-update-fraction 0.1"),
             _corrected("no relations, no definitions", "--lexicon-parts none"),
         ],
         ("ptb",),

@@ -37,7 +37,7 @@ class Model(NamedTuple):
     rates: Tuple[float, ...]
 
 
-SAMPLED = "--sampled-update-fraction 0.1 --refresh-interval 20"
+SAMPLED = "--sampled-update-fraction 0.05 --refresh-interval 20"
 MODELS = {
     "tied": Model("tied + uniform", "--arch groc_lstm_lm_small --output-head tied", (0.003, 0.006)),
     "groc": Model("GroC + corrections", f"--arch groc_lstm_lm_small_corrected {SAMPLED}", (0.004,)),
