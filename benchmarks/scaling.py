@@ -134,10 +134,10 @@ class Training:
 
 def training(run: str, size: int, args) -> dict:
     own = Training(run, size, args)
-    result = {"seconds": timed(own.step, args.steps + 2)[2:]}
-    if run in HEADS or run == "full":
-        result["scoring_tokens_per_second"] = scoring(own.model.eval(), size, own.device)
-    return {**result, "parameters": sum(p.numel() for p in own.model.parameters()), "peak_gib": peak()}
+    seconds = timed(own.step, args.steps + 2)[2:]
+    speed = scoring(own.model.eval(), size, own.device)
+    parameters = sum(p.numel() for p in own.model.parameters())
+    return {"seconds": seconds, "scoring_tokens_per_second": speed, "parameters": parameters, "peak_gib": peak()}
 
 
 def step_by_step(args) -> str:

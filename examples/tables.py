@@ -21,6 +21,12 @@ from quickstart_table import quickstart  # noqa: E402
 from report import brief, page  # noqa: E402
 
 RESULTS = PAPERS / "results"
+SCALING = {  # names in the benchmark
+    "tied": "tied",
+    "corrected-0.05": "GroC + corrections",
+    "sampled-0.1": "GroC, sampled updates",
+    "full": "GroC, full updates",
+}
 QUARTER = RESULTS / "table-2-ptb-quarter.json"
 
 
@@ -32,8 +38,22 @@ TABLES: Dict[str, Callable[[], str]] = {
     "quickstart": lambda: quickstart(loaded(QUICKSTART / "results.json")["rows"]),
     "penn-treebank": lambda: brief(loaded(QUARTER)["rows"]),
     "equal-time": lambda: equal_time.of_files(QUARTER, ROOT / "benchmarks" / "results" / "step-by-step-small.json", "tied")[1],
+    "scaling": lambda: scaling(loaded(ROOT / "benchmarks" / "results" / "scaling-small.json")["runs"]),
     "recipes": lambda: overview.overview(RESULTS),
 }
+
+
+def scaling(runs: Dict[str, Any]) -> str:
+    """Return the table of what a step costs at each size of the vocabulary, in times of the first run's mean."""
+    lines = ["| V | model | a step, x tied: mean | median | peak GiB | scoring, tokens a second, x tied |", "| ---: | --- | ---: | ---: | ---: | ---: |"]
+    for key, found in runs.items():
+        name, size = key.split()[:2]
+        if name == "tied":
+            first = found
+        times = " | ".join(f"{found[which] / first[which]:.2f}" for which in ("mean", "ms"))
+        speed = found["scoring_tokens_per_second"] / first["scoring_tokens_per_second"]
+        lines.append(f"| {int(size):,} | {SCALING[name]} | {times} | {found['peak_gib']:.1f} | {speed:.2f} |")
+    return "\n".join(lines)
 
 
 def renewed(text: str) -> str:
