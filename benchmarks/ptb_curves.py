@@ -22,7 +22,7 @@ from typing import List, Tuple
 import numpy as np
 from common import fairseq_train, keep_memory
 
-from fairseq_groc.evaluation.results import label_log_axis, machine, pyplot
+from fairseq_groc.evaluation.results import label_log_axis, machine, pyplot, save_figure
 from fairseq_groc.evaluation.training_log import read_parameters
 from fairseq_groc.programs import PLUGIN
 
@@ -126,8 +126,7 @@ def at_seconds(curve, seconds: float) -> float:
 
 def draw(runs, title: str, path: Path) -> None:
     """Save the curves against updates and against seconds."""
-    plot = pyplot()
-    figure, panels = plot.subplots(1, 2, figsize=(10, 4), sharey=True)
+    figure, panels = pyplot().subplots(1, 2, figsize=(10, 4), sharey=True)
     for axis, column, label in zip(panels, (0, 1), ("updates", "seconds of training")):
         for run in runs:
             points = [(point[column], point[2]) for point in run["curve"]]
@@ -137,8 +136,7 @@ def draw(runs, title: str, path: Path) -> None:
     panels[0].set(ylabel="validation perplexity")
     panels[0].legend(fontsize=7, framealpha=0.5)
     figure.suptitle(title)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    save_figure(figure, path)
 
 
 if __name__ == "__main__":

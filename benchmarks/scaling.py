@@ -31,7 +31,7 @@ from fairseq_groc.embeddings.sampled_updates import REFRESH_INTERVAL, SampledUpd
 from fairseq_groc.embeddings.sampled_words import SampledWords
 from fairseq_groc.encoders.lstm import LSTMEncoder
 from fairseq_groc.errors import OptionError
-from fairseq_groc.evaluation.results import machine, pyplot
+from fairseq_groc.evaluation.results import machine, pyplot, save_figure
 from fairseq_groc.heads import HEADS
 from fairseq_groc.models.building import build_corrections, build_embedding, build_head, needs_spellings
 from fairseq_groc.models.word_matrices import WordMatrices
@@ -293,8 +293,7 @@ def table(saved: dict, args) -> str:
 
 def draw(saved: dict, args, path: Path) -> None:
     """Save time and memory against V."""
-    plot = pyplot()
-    figure, panels = plot.subplots(1, 2, figsize=(10, 4))
+    figure, panels = pyplot().subplots(1, 2, figsize=(10, 4))
     for axis, key, label in zip(panels, ("ms", "peak_gib"), ("ms a training step", "peak memory, GiB")):
         for run in args.runs:
             values = [saved["runs"][key_of(args, run, size)][key] for size in args.sizes]
@@ -302,8 +301,7 @@ def draw(saved: dict, args, path: Path) -> None:
         axis.set(xlabel="words in the vocabulary", ylabel=label, xscale="log", yscale="log" if key == "ms" else "linear")
     panels[1].legend(loc="upper left")
     figure.suptitle(f"Cost of a training step, {args.shape} shape: {machine()}")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    save_figure(figure, path)
 
 
 if __name__ == "__main__":

@@ -86,10 +86,9 @@ def draw(rows: List[Row], metric: str, title: str, path: Path) -> None:
     Raises:
         OptionError: matplotlib is not installed.
     """
-    plot = pyplot()
     subsets = sorted(dict.fromkeys(row["subset"] for row in rows), key=lambda name: name == TRAINING)
     runs = list(dict.fromkeys(row["run"] for row in rows))
-    figure, panels = plot.subplots(1, len(subsets), figsize=(1 + 4 * len(subsets), 3.8), squeeze=False)
+    figure, panels = pyplot().subplots(1, len(subsets), figsize=(1 + 4 * len(subsets), 3.8), squeeze=False)
     for panel, subset in zip(panels[0], subsets):
         for row in (row for row in rows if row["subset"] == subset):
             finite = [point for point in row["points"] if math.isfinite(point[1])]

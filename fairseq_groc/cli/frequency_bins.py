@@ -7,7 +7,7 @@ from typing import Dict, List
 import torch
 from torch import Tensor
 
-from fairseq_groc.arguments import add_text, natural
+from fairseq_groc.arguments import add_out, add_text, natural
 from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary
 from fairseq_groc.data.stream_dataset import open_text
 from fairseq_groc.errors import DataError, OptionError
@@ -24,7 +24,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--train", metavar="FOLDER", help="data folder whose training text is counted (default: --data)")
     parser.add_argument("--edges", type=natural, nargs="+", default=EDGES, help="bins begin above so many occurrences")
     parser.add_argument("--tuned-adapters", action="store_true", help="every checkpoint with the adapters that tune has found")
-    parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
+    add_out(parser)
 
 
 def run(args) -> None:
@@ -32,8 +32,6 @@ def run(args) -> None:
         raise OptionError(f"--edges {' '.join(map(str, args.edges))}: expected rising numbers")
     baselines = named(args.baselines)
     check_out(args.out)
-    if args.out:
-        pyplot()
     train = Path(args.train or args.data)
     if not (train / "train.bin").is_file():
         raise DataError(f"{train}/train.bin not found: the training text says how frequent a word is: give --train FOLDER")
@@ -107,9 +105,8 @@ def table(compared: Dict[str, List[Bin]]) -> str:
 
 def draw(compared: Dict[str, List[Bin]], path: Path) -> None:
     """Save median and mean differences as bars, as GroC's Figure 3."""
-    plot = pyplot()
     first = next(iter(compared.values()))
-    figure, panels = plot.subplots(1, 2, figsize=(max(10, 2 * len(first)), 3.8))
+    figure, panels = pyplot().subplots(1, 2, figsize=(max(10, 2 * len(first)), 3.8))
     width = 0.8 / len(compared)
     for panel, key in zip(panels, ("median", "mean")):
         for number, (name, bins) in enumerate(compared.items()):

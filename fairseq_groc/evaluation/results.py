@@ -31,18 +31,20 @@ def color_of(label: str, number: int = 0) -> str:
     return _COLORS[known[0]] if known else f"C{number % 10}"
 
 
-def check_out(path: Optional[Path]) -> None:
-    """Refuse, before the work, a name that numbers and the picture beside them cannot be written to.
+def check_out(path: Optional[Path], drawn: bool = True) -> None:
+    """Refuse, before the work, a name that numbers and, where one is drawn, the picture beside them cannot be written to.
 
     Raises:
-        OptionError: no .json, or a place that cannot be written to.
+        OptionError: no .json, a place that cannot be written to, or no matplotlib.
     """
     if path is None:
         return
     if path.suffix != ".json":
         raise OptionError(f"--out {path}: expected a name that ends in .json")
-    for name in (path, path.with_suffix(".png")):
-        check_place("--out", name)
+    check_place("--out", path)
+    if drawn:
+        check_place("--out", path.with_suffix(".png"))
+        pyplot()
 
 
 def write_json(path: Path, value) -> None:
