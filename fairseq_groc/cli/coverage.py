@@ -12,7 +12,7 @@ from fairseq_groc.arguments import add_lexicon_path, add_out, add_text, natural,
 from fairseq_groc.data.lexicon_tables import make_tables
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.loading import data_lexicon, open_split
-from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, write_json
+from fairseq_groc.evaluation.results import aligned, check_out, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.scoring import Place, score
 from fairseq_groc.lexicon import ThinnedLexicon
 from fairseq_groc.lexicon.tables import FOLDER
@@ -36,9 +36,9 @@ def run(args) -> None:
         raise OptionError(f"{args.path}: its words are not made of a lexicon's entries")
     whole = ThinnedLexicon(lexicon, 1, args.seed)
     rows = [measured(args, whole.with_share(kept), origin.limits) for kept in sorted(args.shares)]
-    print(f"{'kept':>6}{'with relations':>16}{'with a definition':>19}{'perplexity':>12}")
-    for row in rows:
-        print(f"{row['share']:>6.0%}{row['relations']:>16.1%}{row['definitions']:>19.1%}{row['perplexity']:>12,.2f}")
+    shares = [[f"{row['share']:.0%}", f"{row['relations']:.1%}", f"{row['definitions']:.1%}"] for row in rows]
+    lines = [[*row, f"{found['perplexity']:,.2f}"] for row, found in zip(shares, rows)]
+    print(aligned(["kept", "with relations", "with a definition", "perplexity"], lines, names=0))
     if args.out:
         write_json(args.out, {"path": args.path, "data": args.data, "split": args.split, "seed": args.seed, "rows": rows})
         draw(rows, args.out.with_suffix(".png"))

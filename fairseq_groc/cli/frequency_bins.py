@@ -13,7 +13,7 @@ from fairseq_groc.data.stream_dataset import open_text
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.bins import EDGES, Bin, by_frequency, count_occurrences
 from fairseq_groc.evaluation.loading import open_split
-from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, write_json
+from fairseq_groc.evaluation.results import aligned, check_out, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.scoring import Place, TokenScores, score
 from fairseq_groc.modules.probabilities import LOG_ZERO
 
@@ -93,14 +93,12 @@ def log_probabilities(args, path: str):
 
 def table(compared: Dict[str, List[Bin]]) -> str:
     """Return a line for each baseline and bin."""
-    width = max(len(name) for name in compared) + 2
-    head = f"{'baseline':<{width}}{'occurrences':>16}{'words':>9}{'tokens':>10}"
-    lines = [head + f"{'mean':>9}{'median':>9}{'of words':>10}{'relative':>10}"]
-    for name, bins in compared.items():
-        for b in bins:
-            sizes = f"{name:<{width}}{b.label():>16}{b.words:>9,}{b.tokens:>10,}"
-            lines.append(sizes + f"{b.mean:>9.3f}{b.median:>9.3f}{b.word_median:>10.3f}{b.relative:>9.1f}%")
-    return "\n".join(lines) + "\nbaseline's loss less the model's, nats a token: above 0 the model is better"
+    columns = ["baseline", "occurrences", "words", "tokens", "mean", "median", "of words", "relative"]
+    lines = []
+    for name, b in ((name, b) for name, bins in compared.items() for b in bins):
+        means = (f"{value:.3f}" for value in (b.mean, b.median, b.word_median))
+        lines.append([name, b.label(), f"{b.words:,}", f"{b.tokens:,}", *means, f"{b.relative:.1f}%"])
+    return aligned(columns, lines) + "\nbaseline's loss less the model's, nats a token: above 0 the model is better"
 
 
 def draw(compared: Dict[str, List[Bin]], path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Results as files: numbers as JSON, pictures with matplotlib."""
+"""Results: tables as text, numbers as JSON, pictures with matplotlib."""
 
 import json
 import logging
@@ -7,7 +7,9 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Optional
+from typing import Optional, Sequence
+
+from tabulate import tabulate
 
 from fairseq_groc.errors import OptionError
 from fairseq_groc.files import check_place, replace_file
@@ -29,6 +31,12 @@ def color_of(label: str, number: int = 0) -> str:
     """Return the colour of a model in pictures: its own, by the beginning of its label, or that of a place in a list."""
     known = [name for name in _COLORS if label.lower().startswith(name)]
     return _COLORS[known[0]] if known else f"C{number % 10}"
+
+
+def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> str:
+    """Return a table as text: the first columns, of *names*, begin at the left, those of numbers end at the right."""
+    sides = ["left"] * names + ["right"] * (len(columns) - names)
+    return tabulate(rows, columns, tablefmt="plain", colalign=sides, disable_numparse=True)
 
 
 def check_out(path: Optional[Path], drawn: bool = True) -> None:
