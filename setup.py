@@ -19,6 +19,7 @@ setup(
         "numpy>=1.24",  # lexicon tables
         "nltk>=3.9",  # reads WordNet
         "sacremoses>=0.1",  # tokenises raw text in preprocessing
+        "tabulate>=0.9",  # aligns what commands print
         "tqdm>=4.60",  # shows progress
         "filelock>=3.12",  # two commands that write to one folder
         "PyYAML>=6",  # prints presets for fairseq-hydra-train

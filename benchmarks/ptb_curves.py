@@ -22,7 +22,7 @@ from typing import List, Tuple
 import numpy as np
 from common import fairseq_train, keep_memory
 
-from fairseq_groc.evaluation.results import label_log_axis, machine, pyplot
+from fairseq_groc.evaluation.results import aligned, label_log_axis, machine, pyplot, save_figure
 from fairseq_groc.evaluation.training_log import read_parameters
 from fairseq_groc.programs import PLUGIN
 
@@ -106,14 +106,14 @@ def main() -> None:
             points = "  ".join(f"{n}: {ppl:,.0f} ({s:.0f} s)" for n, s, ppl in run["curve"])
             print(f"{name:<18} lr {run['lr']:g} seed {run['seed']}  {points}", flush=True)
         runs += tried
-    print(f"\n{machine()}\n{'validation perplexity':<24}{'lr':>7}{'seed':>6}{'parameters':>12}{'ms/update':>11}", end="")
-    print(f"{f'{args.updates} updates':>14}" + (f"{f'{args.seconds:g} s':>10}" if args.seconds else ""))
+    rows = []
     for run in runs:
         n, seconds, _ = run["curve"][-1]
         at_updates = next(ppl for n, _, ppl in run["curve"] if n >= args.updates)
-        line = f"{run['run']:<24}{run['lr']:>7g}{run['seed']:>6}{run['parameters']:>12,}"
-        line += f"{1000 * seconds / n:>11,.0f}{at_updates:>14,.1f}"
-        print(line + (f"{at_seconds(run['curve'], args.seconds):>10,.1f}" if args.seconds else ""))
+        row = [run["run"], f"{run['lr']:g}", str(run["seed"]), f"{run['parameters']:,}", f"{1000 * seconds / n:,.0f}"]
+        rows.append([*row, f"{at_updates:,.1f}", *([f"{at_seconds(run['curve'], args.seconds):,.1f}"] * bool(args.seconds))])
+    columns = ["validation perplexity", "lr", "seed", "parameters", "ms/update", f"{args.updates} updates"]
+    print(f"\n{machine()}\n{aligned([*columns, f'{args.seconds:g} s'][: len(rows[0])], rows)}")
     (args.out / "ptb_curves.json").write_text(json.dumps({"machine": machine(), "runs": runs}, indent=1) + "\n")
     draw(runs, args.title, args.out / "ptb_curves.png")
 
@@ -126,8 +126,7 @@ def at_seconds(curve, seconds: float) -> float:
 
 def draw(runs, title: str, path: Path) -> None:
     """Save the curves against updates and against seconds."""
-    plot = pyplot()
-    figure, panels = plot.subplots(1, 2, figsize=(10, 4), sharey=True)
+    figure, panels = pyplot().subplots(1, 2, figsize=(10, 4), sharey=True)
     for axis, column, label in zip(panels, (0, 1), ("updates", "seconds of training")):
         for run in runs:
             points = [(point[column], point[2]) for point in run["curve"]]
@@ -137,8 +136,7 @@ def draw(runs, title: str, path: Path) -> None:
     panels[0].set(ylabel="validation perplexity")
     panels[0].legend(fontsize=7, framealpha=0.5)
     figure.suptitle(title)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    save_figure(figure, path)
 
 
 if __name__ == "__main__":

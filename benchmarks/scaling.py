@@ -31,7 +31,7 @@ from fairseq_groc.embeddings.sampled_updates import REFRESH_INTERVAL, SampledUpd
 from fairseq_groc.embeddings.sampled_words import SampledWords
 from fairseq_groc.encoders.lstm import LSTMEncoder
 from fairseq_groc.errors import OptionError
-from fairseq_groc.evaluation.results import machine, pyplot
+from fairseq_groc.evaluation.results import aligned, machine, pyplot, save_figure
 from fairseq_groc.heads import HEADS
 from fairseq_groc.models.building import build_corrections, build_embedding, build_head, needs_spellings
 from fairseq_groc.models.word_matrices import WordMatrices
@@ -142,8 +142,8 @@ def training(run: str, size: int, args) -> dict:
 
 def step_by_step(args) -> str:
     """Time the runs of each size in one process, a step of each at a time, and return a table."""
-    title = f"{args.shape} shape, {machine()}; ms of a step, runs take turns at every step: median, mean, min, max;"
-    lines, saved = [f"{title} median and mean in times of {args.runs[0]}'s"], {}
+    title = f"{args.shape} shape, {machine()}; ms of a step, runs take turns at every step: median, mean, min, max"
+    columns, rows, saved = ["V", "run", "ms", "mean", "min", "max", f"x {args.runs[0]}", "of means"], [], {}
     for size in args.sizes:
         own = {run: Training(run, size, args) for run in args.runs}
         seconds = {run: [] for run in own}
@@ -152,11 +152,10 @@ def step_by_step(args) -> str:
                 seconds[run].append(seconds_of(own[run].step, number))
         found = saved[size] = {run: {**spread(seconds[run][2:]), "seconds": seconds[run][2:]} for run in own}
         for run in own:
-            numbers = "".join(f"{found[run][key]:>8,.0f}" for key in ("ms", "mean", "min", "max"))
-            relative = "".join(f"{found[run][key] / found[args.runs[0]][key]:>8.2f}" for key in ("ms", "mean"))
-            lines.append(f"{size:>8,} {run:<17}{numbers}{relative}")
+            numbers = [f"{found[run][key]:,.0f}" for key in ("ms", "mean", "min", "max")]
+            rows.append([f"{size:,}", run, *numbers, *(f"{found[run][k] / found[args.runs[0]][k]:.2f}" for k in ("ms", "mean"))])
     (args.out / f"step-by-step-{args.shape}.json").write_text(json.dumps({"machine": machine(), "runs": saved}, indent=1) + "\n")
-    return "\n".join(lines)
+    return f"{title}\n{aligned(columns, rows, names=2)}"
 
 
 @torch.no_grad()
@@ -277,24 +276,21 @@ def key_of(args, run: str, size: int) -> str:
 
 
 def table(saved: dict, args) -> str:
-    lines = [f"{args.shape} shape, {machine()}; ms of a step: median, mean, min, max"]
-    header = f"{'V':>8} {'run':<17}{'ms':>8}{'mean':>8}{'min':>8}{'max':>8}{'x tied':>8}{'x floor':>9}{'peak GiB':>10}"
-    lines.append(header + f"{'scored tokens/s':>17}")
+    rows = []
     for size in args.sizes:
         runs = {run: saved["runs"][key_of(args, run, size)] for run in args.runs}
         for run, r in runs.items():
             relative = [r["ms"] / runs[other]["ms"] if other in runs else float("nan") for other in ("tied", "floor")]
             speed = f"{r['scoring_tokens_per_second']:,.0f}" if "scoring_tokens_per_second" in r else ""
-            numbers = "".join(f"{r[key]:>8,.0f}" for key in ("ms", "mean", "min", "max"))
-            numbers += f"{relative[0]:>8.2f}{relative[1]:>9.2f}{r['peak_gib']:>10.1f}"
-            lines.append(f"{size:>8,} {run:<17}{numbers}{speed:>17}")
-    return "\n".join(lines)
+            numbers = [f"{r[key]:,.0f}" for key in ("ms", "mean", "min", "max")] + [f"{value:.2f}" for value in relative]
+            rows.append([f"{size:,}", run, *numbers, f"{r['peak_gib']:.1f}", speed])
+    columns = ["V", "run", "ms", "mean", "min", "max", "x tied", "x floor", "peak GiB", "scored tokens/s"]
+    return f"{args.shape} shape, {machine()}; ms of a step: median, mean, min, max\n{aligned(columns, rows, names=2)}"
 
 
 def draw(saved: dict, args, path: Path) -> None:
     """Save time and memory against V."""
-    plot = pyplot()
-    figure, panels = plot.subplots(1, 2, figsize=(10, 4))
+    figure, panels = pyplot().subplots(1, 2, figsize=(10, 4))
     for axis, key, label in zip(panels, ("ms", "peak_gib"), ("ms a training step", "peak memory, GiB")):
         for run in args.runs:
             values = [saved["runs"][key_of(args, run, size)][key] for size in args.sizes]
@@ -302,8 +298,7 @@ def draw(saved: dict, args, path: Path) -> None:
         axis.set(xlabel="words in the vocabulary", ylabel=label, xscale="log", yscale="log" if key == "ms" else "linear")
     panels[1].legend(loc="upper left")
     figure.suptitle(f"Cost of a training step, {args.shape} shape: {machine()}")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    save_figure(figure, path)
 
 
 if __name__ == "__main__":

@@ -16,9 +16,9 @@ _BLOCK = re.compile(r"(<!-- table ([\w-]+): make tables -->\n).*?(<!-- end -->)"
 sys.path += [str(PAPERS), str(QUICKSTART)]
 
 import equal_time  # noqa: E402
-import overview  # noqa: E402
+from experiments import EXPERIMENTS  # noqa: E402
 from quickstart_table import quickstart  # noqa: E402
-from report import brief, page  # noqa: E402
+from report import TITLES, brief, page, table  # noqa: E402
 
 RESULTS = PAPERS / "results"
 SCALING = {  # names in the benchmark
@@ -34,26 +34,37 @@ def loaded(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
+def recipes(folder: Path) -> str:
+    """Return a table of what each experiment's runs have cost, those of every setting and seed."""
+    rows = []
+    for results in (json.loads(path.read_text()) for name in EXPERIMENTS for path in sorted(folder.glob(f"{name}-*-*.json"))):
+        runs = {run["checkpoint"]: run["cost"] for row in results["rows"].values() for run in (*row["tried"], *row["runs"])}
+        costs = [cost for cost in runs.values() if cost]  # an interrupted run has none
+        hours = f"{sum(cost['seconds'] for cost in costs) / 3600:.1f}" + (f" (of {len(costs)})" if len(costs) < len(runs) else "")
+        most = (max((cost[key] for cost in costs), default=0) for key in ("peak_gib", "disk_mib"))
+        about = [results["title"].partition(":")[0], TITLES[results["dataset"]], results["scale"]]
+        rows.append([*about, str(len(runs)), hours, "{:.1f}, {:.0f}".format(*most)])
+    return "\n".join(table(["recipe", "text", "scale", "runs", "hours in all", "GiB, MiB on disk a run"], rows))
+
+
+def scaling(runs: Dict[str, Any]) -> str:
+    """Return a table of what a step costs at each size of the vocabulary, in times of the first run's."""
+    rows, first = [], next(iter(runs.values()))
+    for key, found in runs.items():
+        name, size = key.split()[:2]
+        first = found if name == "tied" else first
+        numbers = [found[which] / first[which] for which in ("mean", "ms", "scoring_tokens_per_second")]
+        rows.append([f"{int(size):,}", SCALING[name], *(f"{number:.2f}" for number in numbers), f"{found['peak_gib']:.1f}"])
+    return "\n".join(table(["V", "model", "a step, mean", "median", "scoring, tokens a second", "peak GiB"], rows))
+
+
 TABLES: Dict[str, Callable[[], str]] = {
     "quickstart": lambda: quickstart(loaded(QUICKSTART / "results.json")["rows"]),
     "penn-treebank": lambda: brief(loaded(QUARTER)["rows"]),
     "equal-time": lambda: equal_time.of_files(QUARTER, ROOT / "benchmarks" / "results" / "step-by-step-small.json", "tied")[1],
     "scaling": lambda: scaling(loaded(ROOT / "benchmarks" / "results" / "scaling-small.json")["runs"]),
-    "recipes": lambda: overview.overview(RESULTS),
+    "recipes": lambda: recipes(RESULTS),
 }
-
-
-def scaling(runs: Dict[str, Any]) -> str:
-    """Return the table of what a step costs at each size of the vocabulary, in times of the first run's mean."""
-    lines = ["| V | model | a step, x tied: mean | median | peak GiB | scoring, tokens a second, x tied |", "| ---: | --- | ---: | ---: | ---: | ---: |"]
-    for key, found in runs.items():
-        name, size = key.split()[:2]
-        if name == "tied":
-            first = found
-        times = " | ".join(f"{found[which] / first[which]:.2f}" for which in ("mean", "ms"))
-        speed = found["scoring_tokens_per_second"] / first["scoring_tokens_per_second"]
-        lines.append(f"| {int(size):,} | {SCALING[name]} | {times} | {found['peak_gib']:.1f} | {speed:.2f} |")
-    return "\n".join(lines)
 
 
 def renewed(text: str) -> str:

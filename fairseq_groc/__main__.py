@@ -13,7 +13,6 @@ from pathlib import Path
 from fairseq.utils import import_user_module
 
 from fairseq_groc.cli import (
-    config,
     coverage,
     curves,
     evaluate,
@@ -43,8 +42,8 @@ COMMANDS = {
     "tune": tune,
     "remember": remember,
     "export": export,
-    "config": config,
     "presets": presets,
+    "config": presets,
     "curves": curves,
     "frequency-bins": frequency_bins,
     "coverage": coverage,

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+from pathlib import Path
 from typing import Any, Dict
 
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS
@@ -58,6 +59,11 @@ def add_text(parser, split: str = "test") -> None:
     add_model(parser)
     parser.add_argument("--split", default=split, help="which text of it")
     parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
+
+
+def add_out(parser, what: str = "JSON file to write; a picture is drawn beside it") -> None:
+    """Add the file of the results: ``results.check_out`` looks at its place before the work."""
+    parser.add_argument("--out", type=Path, help=what)
 
 
 def add_break_mode(parser) -> None:

@@ -23,7 +23,7 @@ from timed_train import code_fingerprint, with_code
 
 from fairseq_groc.__main__ import in_process
 from fairseq_groc.data.fingerprint import load_dictionary
-from fairseq_groc.evaluation.results import color_of, label_log_axis, machine, pyplot, write_json
+from fairseq_groc.evaluation.results import color_of, label_log_axis, machine, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.training_log import read_curves, read_parameters
 from fairseq_groc.heads import HEADS
 from fairseq_groc.options import flag
@@ -314,16 +314,13 @@ def line(label: str, row: Dict[str, Any]) -> str:
 
 def draw(rows: Dict[str, Any], path: Path) -> None:
     """Save the learning curves of all rows, the first seed's."""
-    plot = pyplot()
-    figure, axes = plot.subplots(figsize=(7, 4.2))
+    figure, axes = pyplot().subplots(figsize=(7, 4.2))
     for number, (label, row) in enumerate(rows.items()):
         axes.plot(*zip(*row["runs"][0]["curve"]), marker="o", markersize=3, color=color_of(label, number), label=label)
     axes.set(xlabel="updates", ylabel="validation perplexity", yscale="log")
     label_log_axis(axes.yaxis)
     axes.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plot.close(figure)
+    save_figure(figure, path)
 
 
 if __name__ == "__main__":

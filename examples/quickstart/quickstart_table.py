@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import Any, Dict, List
 
-from fairseq_groc.evaluation.results import color_of, pyplot, save_figure
+from fairseq_groc.evaluation.results import aligned, color_of, pyplot, save_figure
 
 DOMAINS = ("in-domain", "new domain")
 PARTS = {"all": "all words", "known": "known words", "new": "new words"}
@@ -25,17 +25,15 @@ def quickstart(rows: List[Dict[str, Any]]) -> str:
 
 def table(rows: List[Dict[str, Any]]) -> str:
     """Return the results as text."""
-    head = f"{'':<20}{'parameters':>12}{'seconds':>9}   {'test text':<12}{'tokens':>9}{'new':>8}"
-    lines = [head + f"{'all':>10}{'known':>10}{'new words':>12}"]
-    for domain in DOMAINS:
-        for row in rows:
-            r = row[domain]
-            own = f"{row['label']:<20}{row['parameters']:>12,}{row['seconds']:>9,.0f}   "
-            text = f"{domain:<12}{r['tokens']:>9,}{r['share_new']:>8.1%}"
-            new = "none" if r["new"] is None else f"{r['new']:,.0f}"
-            lines.append(own + text + f"{r['all']:>10,.1f}{r['known']:>10,.1f}{new:>12}")
-    lines.append("perplexity, lower is better; new: words that the training text lacks; seconds: of training")
-    return "\n".join(lines)
+    lines = []
+    for domain, row in ((domain, row) for domain in DOMAINS for row in rows):
+        r = row[domain]
+        sizes = [f"{row['parameters']:,}", f"{row['seconds']:,.0f}", f"{r['tokens']:,}", f"{r['share_new']:.1%}"]
+        new = "none" if r["new"] is None else f"{r['new']:,.0f}"
+        lines.append([row["label"], domain, *sizes, f"{r['all']:,.1f}", f"{r['known']:,.1f}", new])
+    columns = ["", "test text", "parameters", "seconds", "tokens", "new", "all", "known", "new words"]
+    legend = "perplexity, lower is better; new: words that the training text lacks; seconds: of training"
+    return f"{aligned(columns, lines, names=2)}\n{legend}"
 
 
 def draw(rows: List[Dict[str, Any]], path: Path) -> None:

@@ -8,11 +8,11 @@ from typing import Any, Dict, List, Tuple
 
 import torch
 
-from fairseq_groc.arguments import add_lexicon_path, natural, share
+from fairseq_groc.arguments import add_lexicon_path, add_out, add_text, natural, share
 from fairseq_groc.data.lexicon_tables import make_tables
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.loading import data_lexicon, open_split
-from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, write_json
+from fairseq_groc.evaluation.results import aligned, check_out, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.scoring import Place, score
 from fairseq_groc.lexicon import ThinnedLexicon
 from fairseq_groc.lexicon.tables import FOLDER
@@ -20,30 +20,25 @@ from fairseq_groc.modules.probabilities import perplexity
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("--path", required=True, help="checkpoint")
-    parser.add_argument("--data", required=True, help="data folder with the text and the vocabulary; it is left as it is")
-    parser.add_argument("--split", default="test", help="which text of it")
+    add_text(parser)
     parser.add_argument("--shares", type=share, nargs="+", default=(0, 0.2, 0.4, 0.6, 0.8, 1), help="of the entries to keep")
     parser.add_argument("--seed", type=natural, default=1, help="of the draw of words that keep theirs")
-    parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
-    parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
+    add_out(parser)
     add_lexicon_path(parser, "what is thinned: that of the data's tables")
     parser.set_defaults(any_lexicon=True)  # a share of a lexicon is another one
 
 
 def run(args) -> None:
     check_out(args.out)
-    if args.out:
-        pyplot()
     origin = open_split(args)[0].models[0].decoder.origin
     lexicon = data_lexicon(origin, args.lexicon_path)
     if lexicon is None:
         raise OptionError(f"{args.path}: its words are not made of a lexicon's entries")
     whole = ThinnedLexicon(lexicon, 1, args.seed)
     rows = [measured(args, whole.with_share(kept), origin.limits) for kept in sorted(args.shares)]
-    print(f"{'kept':>6}{'with relations':>16}{'with a definition':>19}{'perplexity':>12}")
-    for row in rows:
-        print(f"{row['share']:>6.0%}{row['relations']:>16.1%}{row['definitions']:>19.1%}{row['perplexity']:>12,.2f}")
+    shares = [[f"{row['share']:.0%}", f"{row['relations']:.1%}", f"{row['definitions']:.1%}"] for row in rows]
+    lines = [[*row, f"{found['perplexity']:,.2f}"] for row, found in zip(shares, rows)]
+    print(aligned(["kept", "with relations", "with a definition", "perplexity"], lines, names=0))
     if args.out:
         write_json(args.out, {"path": args.path, "data": args.data, "split": args.split, "seed": args.seed, "rows": rows})
         draw(rows, args.out.with_suffix(".png"))
@@ -69,8 +64,7 @@ def measured(args, lexicon: ThinnedLexicon, limits: Tuple[int, int]) -> Dict[str
 
 def draw(rows: List[Dict[str, Any]], path: Path) -> None:
     """Save perplexity against coverage."""
-    plot = pyplot()
-    figure, axes = plot.subplots(figsize=(5.5, 3.8))
+    figure, axes = pyplot().subplots(figsize=(5.5, 3.8))
     axes.plot([100 * row["definitions"] for row in rows], [row["perplexity"] for row in rows], marker="o")
     axes.set(xlabel="words with a definition, %", ylabel="perplexity")
     save_figure(figure, path)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from fairseq_groc.errors import OptionError
-from fairseq_groc.evaluation.results import label_log_axis, pyplot, save_figure, write_json
+from fairseq_groc.evaluation.results import aligned, label_log_axis, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.training_log import TRAINING, Curve, read_curves
 from fairseq_groc.files import check_place
 
@@ -69,15 +69,15 @@ def best(points: Curve):
 
 def table(rows: List[Row], metric: str) -> str:
     """Return first, best and last value of every curve as text."""
-    width = max(len(row["run"]) for row in rows) + 2
-    names = max(len(row["subset"]) for row in rows) + 2
-    lines = [f"{'run':<{width}}{'subset':<{names}}{'points':>7}{'first':>10}{'best':>10}{'at update':>11}{'last':>10}{'at':>8}"]
+    lines = []
     for row in rows:
         points = row["points"]
         (updates, value), (end, last) = best(points), points[-1]
-        figures = f"{points[0][1]:>10,.2f}{value:>10,.2f}{updates:>11,}{last:>10,.2f}{end:>8,}"
-        lines.append(f"{row['run']:<{width}}{row['subset']:<{names}}{len(points):>7}{figures}")
-    return "\n".join(lines) + f"\n{LABELS[metric]}, lower is better; train: means over log intervals, with dropout"
+        figures = f"{points[0][1]:,.2f}", f"{value:,.2f}", f"{updates:,}", f"{last:,.2f}", f"{end:,}"
+        lines.append([row["run"], row["subset"], str(len(points)), *figures])
+    columns = ["run", "subset", "points", "first", "best", "at update", "last", "at"]
+    legend = f"{LABELS[metric]}, lower is better; train: means over log intervals, with dropout"
+    return f"{aligned(columns, lines, names=2)}\n{legend}"
 
 
 def draw(rows: List[Row], metric: str, title: str, path: Path) -> None:
@@ -86,10 +86,9 @@ def draw(rows: List[Row], metric: str, title: str, path: Path) -> None:
     Raises:
         OptionError: matplotlib is not installed.
     """
-    plot = pyplot()
     subsets = sorted(dict.fromkeys(row["subset"] for row in rows), key=lambda name: name == TRAINING)
     runs = list(dict.fromkeys(row["run"] for row in rows))
-    figure, panels = plot.subplots(1, len(subsets), figsize=(1 + 4 * len(subsets), 3.8), squeeze=False)
+    figure, panels = pyplot().subplots(1, len(subsets), figsize=(1 + 4 * len(subsets), 3.8), squeeze=False)
     for panel, subset in zip(panels[0], subsets):
         for row in (row for row in rows if row["subset"] == subset):
             finite = [point for point in row["points"] if math.isfinite(point[1])]

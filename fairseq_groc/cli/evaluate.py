@@ -8,7 +8,7 @@ from typing import Any, Dict, Optional
 import torch
 from fairseq.utils import import_user_module
 
-from fairseq_groc.arguments import add_adapter_arguments, add_break_mode, add_text, natural, positive
+from fairseq_groc.arguments import add_adapter_arguments, add_break_mode, add_out, add_text, natural, positive
 from fairseq_groc.data.fingerprint import digest, trained_words
 from fairseq_groc.data.text import read_lines
 from fairseq_groc.errors import DataError, OptionError
@@ -28,7 +28,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--streams", type=positive, default=1, help="contiguous streams, as fairseq's --batch-size")
     parser.add_argument("--workers", type=positive, default=1, help="processes that share the streams")
     add_break_mode(parser)
-    parser.add_argument("--out", type=Path, help="JSON file to write")
+    add_out(parser, "JSON file to write")
     parser.add_argument(
         "--verify-normalization",
         type=natural,
@@ -50,7 +50,7 @@ def add_arguments(parser) -> None:
 
 
 def run(args) -> None:
-    check_out(args.out)
+    check_out(args.out, drawn=False)
     if args.streams % args.workers:
         raise OptionError(f"--streams {args.streams} must be a multiple of --workers {args.workers}")
     if args.workers == 1:

@@ -4,7 +4,7 @@ import textwrap
 from pathlib import Path
 from typing import Any, Dict, List
 
-from fairseq_groc.arguments import add_lexicon_options
+from fairseq_groc.arguments import add_lexicon_options, add_out
 from fairseq_groc.data.lexicon_tables import lexicon_of
 from fairseq_groc.data.text import escaped
 from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, write_json
@@ -12,14 +12,12 @@ from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, writ
 
 def add_arguments(parser) -> None:
     parser.add_argument("word", nargs="+")
-    parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
+    add_out(parser)
     add_lexicon_options(parser)
 
 
 def run(args) -> None:
     check_out(args.out)
-    if args.out:
-        pyplot()
     lexicon = lexicon_of(args)
     words = [parts_of(word, lexicon.lookup(word, args.max_relations, args.max_definition)) for word in args.word]
     for word in words:

@@ -7,13 +7,13 @@ from typing import Dict, List
 import torch
 from torch import Tensor
 
-from fairseq_groc.arguments import add_text, natural
+from fairseq_groc.arguments import add_out, add_text, natural
 from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary
 from fairseq_groc.data.stream_dataset import open_text
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.bins import EDGES, Bin, by_frequency, count_occurrences
 from fairseq_groc.evaluation.loading import open_split
-from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, write_json
+from fairseq_groc.evaluation.results import aligned, check_out, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.scoring import Place, TokenScores, score
 from fairseq_groc.modules.probabilities import LOG_ZERO
 
@@ -24,7 +24,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--train", metavar="FOLDER", help="data folder whose training text is counted (default: --data)")
     parser.add_argument("--edges", type=natural, nargs="+", default=EDGES, help="bins begin above so many occurrences")
     parser.add_argument("--tuned-adapters", action="store_true", help="every checkpoint with the adapters that tune has found")
-    parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
+    add_out(parser)
 
 
 def run(args) -> None:
@@ -32,8 +32,6 @@ def run(args) -> None:
         raise OptionError(f"--edges {' '.join(map(str, args.edges))}: expected rising numbers")
     baselines = named(args.baselines)
     check_out(args.out)
-    if args.out:
-        pyplot()
     train = Path(args.train or args.data)
     if not (train / "train.bin").is_file():
         raise DataError(f"{train}/train.bin not found: the training text says how frequent a word is: give --train FOLDER")
@@ -95,21 +93,18 @@ def log_probabilities(args, path: str):
 
 def table(compared: Dict[str, List[Bin]]) -> str:
     """Return a line for each baseline and bin."""
-    width = max(len(name) for name in compared) + 2
-    head = f"{'baseline':<{width}}{'occurrences':>16}{'words':>9}{'tokens':>10}"
-    lines = [head + f"{'mean':>9}{'median':>9}{'of words':>10}{'relative':>10}"]
-    for name, bins in compared.items():
-        for b in bins:
-            sizes = f"{name:<{width}}{b.label():>16}{b.words:>9,}{b.tokens:>10,}"
-            lines.append(sizes + f"{b.mean:>9.3f}{b.median:>9.3f}{b.word_median:>10.3f}{b.relative:>9.1f}%")
-    return "\n".join(lines) + "\nbaseline's loss less the model's, nats a token: above 0 the model is better"
+    columns = ["baseline", "occurrences", "words", "tokens", "mean", "median", "of words", "relative"]
+    lines = []
+    for name, b in ((name, b) for name, bins in compared.items() for b in bins):
+        means = (f"{value:.3f}" for value in (b.mean, b.median, b.word_median))
+        lines.append([name, b.label(), f"{b.words:,}", f"{b.tokens:,}", *means, f"{b.relative:.1f}%"])
+    return aligned(columns, lines) + "\nbaseline's loss less the model's, nats a token: above 0 the model is better"
 
 
 def draw(compared: Dict[str, List[Bin]], path: Path) -> None:
     """Save median and mean differences as bars, as GroC's Figure 3."""
-    plot = pyplot()
     first = next(iter(compared.values()))
-    figure, panels = plot.subplots(1, 2, figsize=(max(10, 2 * len(first)), 3.8))
+    figure, panels = pyplot().subplots(1, 2, figsize=(max(10, 2 * len(first)), 3.8))
     width = 0.8 / len(compared)
     for panel, key in zip(panels, ("median", "mean")):
         for number, (name, bins) in enumerate(compared.items()):

@@ -6,7 +6,7 @@ from typing import Any, Dict, List
 import torch
 from torch import Tensor
 
-from fairseq_groc.arguments import add_lexicon_path, add_model, positive
+from fairseq_groc.arguments import add_lexicon_path, add_model, add_out, positive
 from fairseq_groc.data.text import escaped
 from fairseq_groc.errors import OptionError, shown
 from fairseq_groc.evaluation.loading import data_lexicon, load
@@ -17,15 +17,13 @@ def add_arguments(parser) -> None:
     parser.add_argument("word", nargs="+", help="any string without blanks")
     add_model(parser)
     parser.add_argument("--count", type=positive, default=8, help="neighbours to show")
-    parser.add_argument("--out", type=Path, help="JSON file to write; a picture is drawn beside it")
+    add_out(parser)
     add_lexicon_path(parser, "of new words: that of the data's tables")
 
 
 @torch.no_grad()
 def run(args) -> None:
     check_out(args.out)
-    if args.out:
-        pyplot()
     decoder = load(args.path, args.data, any_lexicon=args.any_lexicon).models[0].decoder
     known = ~decoder.words.unpredictable()
     decoder.check_words(args.word)
@@ -63,12 +61,11 @@ def neighbours(dictionary, outputs: Tensor, rows: Tensor, number: int, count: in
 
 def draw(dictionary, outputs: Tensor, words: List[str], found: List[List[Dict[str, Any]]], path: Path) -> None:
     """Save the words and their neighbours on the two main axes between them."""
-    plot = pyplot()
     shown = list(dict.fromkeys([*words, *(row["word"] for near in found for row in near)]))
     rows = outputs[[dictionary.indices[word] for word in shown]]
     centred = rows - rows.mean(0)
     places = (centred @ torch.linalg.svd(centred, full_matrices=False)[2][:2].t()).tolist()
-    figure, axes = plot.subplots(figsize=(8, 6))
+    figure, axes = pyplot().subplots(figsize=(8, 6))
     for word, place in zip(shown, places):
         group = next((i for i, near in enumerate(found) if word in [row["word"] for row in near]), 0)
         group = words.index(word) if word in words else group

@@ -1,24 +1,61 @@
-"""Print the table of presets: options, source, published figures."""
+"""Print the table of presets: options, source, published figures; or one of them as YAML for fairseq-hydra-train."""
 
-from fairseq_groc.options import flag
+from dataclasses import fields
+from typing import Collection
+
+import yaml
+from omegaconf import OmegaConf
+
+from fairseq_groc.errors import OptionError
+from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModelConfig
+from fairseq_groc.options import SHARED_OPTIONS, HeadConfig, flag
 from fairseq_groc.presets import PRESETS
 
 ENCODER = ("decoder_embed_dim", "decoder_hidden_size", "decoder_layers", "dropout", "dropout_in", "dropout_out")
 
 
 def add_arguments(parser) -> None:
-    """The command has no options."""
+    parser.add_argument("name", nargs="?", choices=sorted(PRESETS), metavar="NAME", help="of one preset (default: all)")
+    parser.add_argument("--yaml", action="store_true", help="print the configuration of a training with it")
 
 
 def run(args) -> None:
-    print(table())
+    as_yaml = args.yaml or args.command == "config"  # as version 0.1.0 has it
+    if as_yaml and args.name is None:
+        raise OptionError("--yaml is for one preset: give its NAME")
+    if as_yaml:
+        print(yaml.safe_dump(preset_config(args.name), sort_keys=False), end="")
+    else:
+        print(table([args.name] if args.name else PRESETS))
 
 
-def table() -> str:
+def preset_config(name: str) -> dict:
+    """Return the Hydra configuration of a preset: the same model as ``--arch NAME``, and GroC's training."""
+    defaults = OmegaConf.to_container(OmegaConf.structured(HeadConfig()))
+    sizes = {f.name: f.default for f in fields(GrocLSTMLanguageModelConfig) if f.name != "_name" and f.name not in SHARED_OPTIONS}
+    preset = {**defaults, **sizes, **PRESETS[name].options}
+    head = {key: preset[key] for key in SHARED_OPTIONS}
+    small = name == "groc_lstm_lm_small"
+    return {
+        "common": {"user_dir": "fairseq_groc", "log_interval": 100, "seed": 1},
+        "task": {"_name": "wordnet_lexicon", "data": "???", "tokens_per_sample": 35, **head},
+        "model": {"_name": "groc_lstm_lm", **{key: preset[key] for key in sizes}},  # the head is inherited from the task
+        "dataset": {"batch_size": 20, "num_workers": 0},
+        "criterion": {"_name": "cross_entropy"},
+        "optimizer": {"_name": "adam"},
+        "optimization": {"lr": [0.002 if small else 0.001], "clip_norm": 0.1, "max_epoch": 10 if small else 200},
+        "lr_scheduler": {"_name": "resumable_reduce_lr_on_plateau", "lr_shrink": 0.1, "lr_patience": 3},
+        "checkpoint": {"patience": 8, "no_epoch_checkpoints": True},
+        "distributed_training": {"ddp_backend": "legacy_ddp"},
+    }
+
+
+def table(names: Collection[str] = PRESETS) -> str:
     """Return the table in Markdown."""
     columns = ("`--arch`", "source", "d", "head and its options", "parameters (M)", "validation perplexity", "test perplexity")
     lines = [f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
-    for name, preset in PRESETS.items():
+    for name in names:
+        preset = PRESETS[name]
         options = {key: value for key, value in preset.options.items() if key not in ENCODER}
         options = {key: value for key, value in options.items() if not _unused(key, preset.options)}
         head = " ".join(f"{flag(key)} {str(value).replace(' ', '')}" for key, value in options.items())

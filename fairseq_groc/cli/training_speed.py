@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
-from fairseq_groc.arguments import positive, whole
+from fairseq_groc.arguments import add_out, positive, whole
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.results import check_out, machine, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.speed import TRAINING, Speed, summary, table, trained
@@ -27,7 +27,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--updates", type=lambda text: whole(text, 3), default=20, help=sizes)
     parser.add_argument("--rounds", type=positive, default=3, help="turns of each model")
     parser.add_argument("--options", default=SHAPE, help=f"of fairseq-train, for all models ({SHAPE})")
-    parser.add_argument("--out", type=Path, help="write the figures as JSON, and a picture beside it")
+    add_out(parser)
 
 
 def run(args) -> None:

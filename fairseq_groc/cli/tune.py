@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Dict
 
 from fairseq_groc.adapters import CACHES, OPTIONS, Adapter, AdapterSettings
-from fairseq_groc.arguments import add_break_mode, add_text, positive
+from fairseq_groc.arguments import add_break_mode, add_out, add_text, positive
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.grid import VALUES, WEIGHTS, Grid
 from fairseq_groc.evaluation.loading import open_split
@@ -45,7 +45,7 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument("--streams", type=positive, default=1, help="contiguous streams")
     add_break_mode(parser)
-    parser.add_argument("--out", type=Path, help="JSON file for the whole grid; a heat map is drawn beside it")
+    add_out(parser, "JSON file for the whole grid; a heat map is drawn beside it")
     parser.add_argument("--no-store", action="store_true", help="do not make the best the default for this model and data")
     parser.add_argument("--cache-text", help="folder of a text that the unbounded cache sees, too")
 
@@ -55,8 +55,6 @@ def run(args) -> None:
     if args.cache_text and args.cache != "unbounded":
         raise OptionError("--cache-text does nothing without --cache unbounded: give both, or leave it out")
     grid = grid_of(args)
-    if args.out:
-        pyplot()  # before the work, not after it
     hub, dataset = open_split(args)
     if not args.no_store:
         check_place("--data", Path(args.data) / TUNED)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fairseq_groc.evaluation.characters import Size
+from fairseq_groc.evaluation.results import aligned
 from fairseq_groc.modules.probabilities import LOG_ZERO, perplexity
 
 PARTS = {"all": "overall", "known": "known words", "new": "new words", "unk": "<unk>"}
@@ -78,13 +79,11 @@ def _perplexity(nats: float, impossible: int, tokens: int) -> float:
 
 def text_table(report: Dict[str, Any]) -> str:
     """Return the report as lines of text; ``<unk>`` has one if the text has it."""
-    lines = [f"{'':<16}{'tokens':>12}{'share':>9}{'impossible':>12}{'perplexity':>14}{'model alone':>14}"]
-    for part, name in PARTS.items():
-        r = report[part]
-        if part == "unk" and not r["tokens"]:
-            continue
-        numbers = f"{r['tokens']:>12,}{r['share']:>9.1%}{r['impossible']:>12,}"
-        lines.append(f"{name:<16}{numbers}{r['perplexity']:>14,.2f}{r['model_perplexity']:>14,.2f}")
-    if report["characters"]:
-        lines.append(f"bits per character {report['bits_per_character']:.4f}, per byte {report['bits_per_byte']:.4f}")
-    return "\n".join(lines)
+    rows = []
+    for name, r in ((name, report[part]) for part, name in PARTS.items() if part != "unk" or report[part]["tokens"]):
+        numbers = f"{r['tokens']:,}", f"{r['share']:.1%}", f"{r['impossible']:,}"
+        rows.append([name, *numbers, f"{r['perplexity']:,.2f}", f"{r['model_perplexity']:,.2f}"])
+    table = aligned(["", "tokens", "share", "impossible", "perplexity", "model alone"], rows)
+    if not report["characters"]:
+        return table
+    return f"{table}\nbits per character {report['bits_per_character']:.4f}, per byte {report['bits_per_byte']:.4f}"

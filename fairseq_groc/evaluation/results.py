@@ -1,4 +1,4 @@
-"""Results as files: numbers as JSON, pictures with matplotlib."""
+"""Results: tables as text, numbers as JSON, pictures with matplotlib."""
 
 import json
 import logging
@@ -7,7 +7,9 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Optional
+from typing import Optional, Sequence
+
+from tabulate import tabulate
 
 from fairseq_groc.errors import OptionError
 from fairseq_groc.files import check_place, replace_file
@@ -31,18 +33,26 @@ def color_of(label: str, number: int = 0) -> str:
     return _COLORS[known[0]] if known else f"C{number % 10}"
 
 
-def check_out(path: Optional[Path]) -> None:
-    """Refuse, before the work, a name that numbers and the picture beside them cannot be written to.
+def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> str:
+    """Return a table as text: the first columns, of *names*, begin at the left, those of numbers end at the right."""
+    sides = ["left"] * names + ["right"] * (len(columns) - names)
+    return tabulate(rows, columns, tablefmt="plain", colalign=sides, disable_numparse=True)
+
+
+def check_out(path: Optional[Path], drawn: bool = True) -> None:
+    """Refuse, before the work, a name that numbers and, where one is drawn, the picture beside them cannot be written to.
 
     Raises:
-        OptionError: no .json, or a place that cannot be written to.
+        OptionError: no .json, a place that cannot be written to, or no matplotlib.
     """
     if path is None:
         return
     if path.suffix != ".json":
         raise OptionError(f"--out {path}: expected a name that ends in .json")
-    for name in (path, path.with_suffix(".png")):
-        check_place("--out", name)
+    check_place("--out", path)
+    if drawn:
+        check_place("--out", path.with_suffix(".png"))
+        pyplot()
 
 
 def write_json(path: Path, value) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple
 
 from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.evaluation.results import aligned
 from fairseq_groc.evaluation.training_log import read_parameters
 from fairseq_groc.programs import measured
 
@@ -86,11 +87,10 @@ def summary(turns: Dict[str, List[Speed]]) -> List[Dict[str, Any]]:
 
 def table(rows: List[Dict[str, Any]]) -> str:
     """Return the rows as text."""
-    width = max(len(row["name"]) for row in rows) + 2
-    head = f"{'':<{width}}{'parameters':>12}{'epoch, s':>10}{'tokens/s':>10}{'time, x ' + rows[0]['name']:>16}{'(range)':>16}"
-    lines = [f"{head}{'peak GiB':>10}"]
+    columns = ["", "parameters", "epoch, s", "tokens/s", f"time, x {rows[0]['name']}", "(range)", "peak GiB"]
+    lines = []
     for row in rows:
-        least, most = row["relative_range"]
-        line = f"{row['name']:<{width}}{row['parameters']:>12,}{row['epoch_seconds']:>10,.0f}{row['tokens_per_second']:>10,.0f}"
-        lines.append(f"{line}{row['relative']:>16.2f}{f'({least:.2f} to {most:.2f})':>16}{row['peak_gib']:>10.1f}")
-    return "\n".join(lines)
+        sizes = [row["name"], f"{row['parameters']:,}", f"{row['epoch_seconds']:,.0f}", f"{row['tokens_per_second']:,.0f}"]
+        times = f"{row['relative']:.2f}", "({:.2f} to {:.2f})".format(*row["relative_range"])
+        lines.append([*sizes, *times, f"{row['peak_gib']:.1f}"])
+    return aligned(columns, lines)

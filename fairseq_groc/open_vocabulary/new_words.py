@@ -8,7 +8,7 @@ from typing import Iterable, Sequence
 from fairseq_groc.embeddings.vocabulary import spelling
 from fairseq_groc.open_vocabulary.spelling_model import SpellingModel
 
-PRIOR = 100  # tokens that the training text's rate of new words counts for
+PRIOR = 100  # k: tokens that the training text's rate of new words counts for
 
 
 class NewWords:
@@ -58,18 +58,17 @@ class NewWordMass:
     Args:
         rate: r, in (0, 1)
         fixed: whether m is r throughout
-        prior: k
     """
 
-    def __init__(self, rate: float, fixed: bool = False, prior: float = PRIOR):
-        self._rate, self._fixed, self._prior = rate, fixed, prior
+    def __init__(self, rate: float, fixed: bool = False):
+        self._rate, self._fixed = rate, fixed
         self._tokens = self._new = 0
 
     def now(self) -> float:
         """Return m."""
         if self._fixed:
             return self._rate
-        return (self._prior * self._rate + self._new) / (self._prior + self._tokens)
+        return (PRIOR * self._rate + self._new) / (PRIOR + self._tokens)
 
     def saw(self, new: bool) -> None:
         """Go on by a token."""

@@ -5,7 +5,7 @@ A plain n-gram model over bytes, since ``nltk.lm`` gives a byte that its trainin
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Sequence, Tuple
+from typing import List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class SpellingModel:
             here = place >= length
             if here.any():
                 self._levels.append(_count(contexts[length][here], symbols[here]))
-        first = self._probabilities(np.array([END]), [np.array([self._key(b"", n)]) for n in range(order)], np.array([1]))
+        first = self._probabilities(np.array([END]), [np.array([BEGIN * (n > 0)]) for n in range(order)], np.array([1]))
         self._log_not_empty = float(np.log1p(-first[0]))
 
     def log_probability(self, words: Sequence[bytes]) -> np.ndarray:
@@ -74,21 +74,8 @@ class SpellingModel:
         result[possible] = np.bincount(word, logs, minlength=int(possible.sum())) - self._log_not_empty
         return result
 
-    def next_symbol(self, prefix: bytes) -> Dict[int, float]:
-        """Return the probabilities of what comes after the beginning of a word: of bytes, and of END."""
-        symbols = np.flatnonzero(self._allowed)
-        contexts = [np.full(len(symbols), self._key(prefix, n)) for n in range(self.order)]
-        probabilities = self._probabilities(symbols, contexts, np.full(len(symbols), len(prefix) + 1))
-        if not prefix:
-            probabilities = np.where(symbols == END, 0, probabilities / np.exp(self._log_not_empty))
-        return dict(zip(symbols.tolist(), probabilities.tolist()))
-
     def _spells(self, word: bytes) -> bool:
         return bool(self._allowed[np.frombuffer(word, dtype=np.uint8)].all())
-
-    def _key(self, prefix: bytes, length: int) -> int:
-        symbols = [BEGIN, *prefix]
-        return sum(symbol * BASE**i for i, symbol in enumerate(reversed(symbols[max(0, len(symbols) - length) :])))
 
     def _windows(self, words: Sequence[bytes]) -> Tuple[np.ndarray, List[np.ndarray], np.ndarray, np.ndarray]:
         """Return all symbols that follow something, for each length what they follow, their place and their word's number."""

@@ -12,8 +12,7 @@ from fairseq.dataclass.initialize import add_defaults
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
-from fairseq_groc.cli.config import preset_config
-from fairseq_groc.cli.presets import table
+from fairseq_groc.cli.presets import preset_config, table
 from fairseq_groc.errors import OptionError
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModelConfig
 from fairseq_groc.options import SHARED_OPTIONS, HeadConfig, SharedHeadConfig, flag
@@ -156,7 +155,7 @@ CONFIGS = ROOT / "examples" / "language_model" / "config"
 @pytest.mark.parametrize("file", sorted(CONFIGS.glob("*.yaml")), ids=lambda file: file.stem)
 def test_example_configurations_are_the_presets(file):
     name = file.stem
-    assert yaml.safe_load(file.read_text()) == preset_config(name), f"renew: python -m fairseq_groc config {name} > {file}"
+    assert yaml.safe_load(file.read_text()) == preset_config(name), f"renew it: python -m fairseq_groc presets {name} --yaml"
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
@@ -183,6 +182,7 @@ def test_the_table_of_presets_is_the_documented_one():
 
 
 def test_presets_and_their_configurations_are_printed(ours):
-    listed, configuration = ours("presets"), ours("config", "groc_lstm_lm_ptb")
-    assert [name for name in PRESETS if f"`{name}`" not in listed] == []
-    assert yaml.safe_load(configuration) == preset_config("groc_lstm_lm_ptb")
+    name = "groc_lstm_lm_ptb"
+    assert ours("presets").strip() == table()
+    assert ours("presets", name).strip() == table([name])
+    assert yaml.safe_load(ours("presets", name, "--yaml")) == preset_config(name) == yaml.safe_load(ours("config", name))

@@ -68,7 +68,7 @@ LOGGED = r"(?:loss|ppl|Evaluated|Perplexity:) ([\d.,]+\d)"
 RECIPES: Dict[str, Recipe] = {
     "user-dir": Recipe("user-dir"),
     "presets": Recipe("presets"),
-    "config": Recipe("config groc_lstm_lm_small"),
+    "presets-yaml": Recipe("presets groc_lstm_lm_small --yaml"),
     "preprocess": Recipe(PREPROCESS, ("text.txt", "lexicon.tsv"), DEST, PREPARED),
     "preprocess-from": Recipe(FROM, ("text.txt", "lexicon.tsv", "data/dict.txt", "data/binarised.json"), DEST),
     "slice": Recipe(SLICE, ("sources/*",), ("out*",), ("--tokens",)),
