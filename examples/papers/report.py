@@ -31,9 +31,6 @@ COLUMNS = [
     "test",
     "uniform weight",
     "test, smoothed",
-    "minutes, GiB, MiB on disk",
-    "paper, M parameters",
-    "paper, validation",
     "paper, test",
 ]
 
@@ -277,18 +274,11 @@ def cells(label: str, row: Dict[str, Any], runs: List[Dict[str, Any]]) -> List[s
     Args:
         runs: those of its runs that are compared
     """
-    paper, smoothing = row["paper"], [run["uniform"] for run in runs if "uniform" in run]
+    smoothing = [run["uniform"] for run in runs if "uniform" in run]
     figures = [spread([run[key] for run in runs]) for key in ("valid", "test")]
     figures += [", ".join(f"{found['weight']:g}" for found in smoothing), spread([found["test"] for found in smoothing])]
-    published = [f"{paper[key]:g}" if paper[key] else "" for key in ("parameters_millions", "valid", "test")]
     about = [label, f"{runs[0]['parameters'] / 1e6:.2f}", setting(row["setting"]), str(len(row["tried"]))]
-    return [*about, *figures, cost(row["runs"]), *published]
-
-
-def cost(runs: List[Dict[str, Any]]) -> str:
-    """Return what a run took, in words; nothing if all were interrupted or made by an earlier version."""
-    measured = next((run["cost"] for run in runs if run["cost"]), None)
-    return "" if measured is None else f"{measured['seconds'] / 60:.0f}, {measured['peak_gib']:.1f}, {measured['disk_mib']:.0f}"
+    return [*about, *figures, f"{row['paper']['test']:g}" if row["paper"]["test"] else ""]
 
 
 def setting(values: Dict[str, Any]) -> str:
