@@ -2,8 +2,14 @@
 
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
+
+# the same few examples every time; fixtures are set up once for all of them
+once = [hypothesis.HealthCheck.function_scoped_fixture, hypothesis.HealthCheck.too_slow]
+hypothesis.settings.register_profile("short", max_examples=40, deadline=None, derandomize=True, suppress_health_check=once)
+hypothesis.settings.load_profile("short")
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 

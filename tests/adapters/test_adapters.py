@@ -4,6 +4,9 @@ import math
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import settings as tried
+from hypothesis import strategies as st
 
 from fairseq_groc.adapters import CACHES, Adapter, AdapterSettings, Memory
 from fairseq_groc.adapters import search as search_module
@@ -138,11 +141,23 @@ def test_a_later_token_changes_no_earlier_distribution(name, text):
         assert (before[:, 21:] - after[:, 21:]).abs().nan_to_num(0).max() > 0.1
 
 
-@pytest.mark.parametrize("scale", [1.0, 100.0])  # theta h.h up to 1e4 and beyond
-@pytest.mark.parametrize("name", SETTINGS)
-def test_it_sums_to_one_also_with_extreme_states(name, scale, text):
+share = st.floats(0, 0.9)
+mixtures = st.builds(
+    AdapterSettings,
+    new_word_discount=st.floats(0.01, 10),
+    uniform_weight=share,
+    cache_theta=st.floats(0, 10),
+    cache_size=st.integers(1, 50),
+    cache_neighbors=st.integers(1, 50),
+    **{f"{name}_weight": share for name in CACHES},
+)
+
+
+@tried(max_examples=20)
+@given(chosen=mixtures, scale=st.floats(0, 100), block=st.integers(7, 40))  # theta h.h up to 1e4 and beyond
+def test_it_sums_to_one_also_with_extreme_states(chosen, scale, block, text):
     h, *rest = text
-    whole, at = adapted(SETTINGS[name], (h * scale, *rest), 7)
+    whole, at = adapted(chosen, (h * scale, *rest), block)
     assert (whole.double().exp().sum(-1) - 1).abs().max() <= 1e-6
     assert not bool(whole.isnan().any()) and not bool(at.isnan().any())
 

@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 from cli_helpers import ROOT, WORDS, write
 from fairseq.binarizer import FileBinarizer
+from fairseq.data.data_utils import load_indexed_dataset
 from filelock import FileLock
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fairseq_groc.__main__ import main
 from fairseq_groc.data.fingerprint import load_dictionary, trained_words
@@ -184,14 +187,20 @@ def test_symbols_that_lower_casing_makes_are_refused(preprocess, tmp_path):
     assert f"{raw}:2: contains <pad>" in preprocess("--train", raw, "--lower", "--dest", tmp_path / "data", code=1)
 
 
-def test_odd_blanks_and_names_change_nothing(preprocess, tmp_path, monkeypatch):
+letters = st.characters(exclude_categories=["Cs"], exclude_characters="\n\0\ufeff") | st.sampled_from("\u2028\x85\x0b\u00a0\r\t ")
+
+
+@settings(max_examples=3)  # the first is of empty lines
+@given(lines=st.lists(st.text(letters), min_size=40, max_size=60))
+def test_every_line_is_a_line_whatever_its_blanks(preprocess, tmp_path, monkeypatch, lines):
     folder = tmp_path / "a,b=c \N{SNOWMAN}"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     monkeypatch.setenv("TMPDIR", str(folder))
-    raw = folder / "d,e=f.txt"
-    raw.write_bytes("a\u2028b\x85c\x0bd\u00a0e\rf\r\n\n g\t\nh".encode())
-    printed = preprocess("--train", raw, "--valid", raw, "--valid", raw, "--dest", folder / "data")
-    assert [line.split()[:4] for line in printed.splitlines()[1:4]] == [[n, "4", "12", "8"] for n in ("train", "valid", "valid1")]
+    (folder / "d,e=f.txt").write_text("\n".join(lines) + "\n", encoding="utf-8", newline="")
+    (folder / "dict.txt").write_text("a 1\n")
+    preprocess("--vocabulary", folder / "dict.txt", "--test", folder / "d,e=f.txt", "--dest", folder / "data")
+    text = load_indexed_dataset(str(folder / "data" / "test"))
+    assert text.sizes.tolist() == [len(line.split()) + 1 for line in lines]
 
 
 def test_workers_make_the_same(preprocess, text, tmp_path, monkeypatch):

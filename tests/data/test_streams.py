@@ -1,10 +1,12 @@
 """Every token of a text is in exactly one row of one batch, however the text is cut."""
 
+import itertools
 from collections import Counter
 
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fairseq_groc.data.streams import Block, fixed_lengths, plan_group, plan_lines, plan_text, split_streams, varied_lengths
+from fairseq_groc.data.streams import Block, plan_group, plan_lines, plan_text, varied_lengths
 
 
 def covered(plans):
@@ -39,26 +41,20 @@ def check_continuity(plans):
         latest[block.group] = plan
 
 
-@pytest.mark.parametrize("num_tokens", [1, 53, 1000])
-@pytest.mark.parametrize("num_streams", [1, 2, 3, 7, 100])
-def test_streams_are_contiguous_and_even(num_tokens, num_streams):
-    streams = split_streams(num_tokens, num_streams)
-    assert len(streams) == num_streams and streams[0][0] == 0 and streams[-1][1] == num_tokens
-    assert [a for a, _ in streams[1:]] == [b for _, b in streams[:-1]]
-    sizes = [b - a for a, b in streams]
-    assert max(sizes) - min(sizes) <= 1
+few, blocks = st.integers(1, 9), st.integers(1, 40)
 
 
-@pytest.mark.parametrize("num_tokens", [1, 8, 71, 280])
-@pytest.mark.parametrize("streams", [1, 2, 4])
-@pytest.mark.parametrize("block", [1, 7, 35])
-@pytest.mark.parametrize("shards", [1, 2])
-@pytest.mark.parametrize("vary", [False, True])
-def test_a_running_text_is_covered_once(num_tokens, streams, block, shards, vary):
-    plans = plan_text("train", 3, num_tokens, streams, shards, block, vary, seed=5)
-    assert covered(plans) == once(num_tokens)
+@given(tokens=st.integers(1, 300), streams=few, shards=few, block=blocks, vary=st.booleans())
+def test_a_running_text_is_covered_once(tokens, streams, shards, block, vary):
+    plans = plan_text("train", 3, tokens, streams, shards, block, vary, seed=5)
+    assert covered(plans) == once(tokens)
     assert all(len(plan.rows) == len(plan.streams) == streams for plan in plans)
     assert {(plan.block.text, plan.block.epoch) for plan in plans} == {("train", 3)}
+    begins = [begin for plan in plans[:shards] for begin in plan.streams]
+    sizes = [b - a for a, b in zip(begins, [*begins[1:], tokens])]
+    assert begins[0] == 0 and max(sizes) - min(sizes) <= 1
+    *lengths, _ = (plan.block.end - plan.block.begin for plan in plans[::shards])
+    assert all(length >= 5 if vary else length == block for length in lengths)
     check_shards(plans, shards)
     check_continuity(plans)
 
@@ -70,25 +66,6 @@ def test_a_running_text_by_hand():
         (Block("t", 1, 0, 3, 5), ((3, 5), (8, 10))),
     ]
     assert plans[0].streams == plans[1].streams == (0, 5)
-
-
-@pytest.mark.parametrize("shards", [1, 2, 3])
-def test_more_streams_than_tokens(shards):
-    plans = plan_text("t", 1, 3, 8, shards, 35)
-    assert covered(plans) == once(3) and len(plans) == shards
-    assert all(len(plan.rows) == 8 for plan in plans)
-    check_shards(plans, shards)
-
-
-def test_fixed_lengths():
-    assert fixed_lengths(10, 4) == [4, 4, 2] and fixed_lengths(8, 4) == [4, 4] and fixed_lengths(3, 4) == [3]
-
-
-@pytest.mark.parametrize("longest", [1, 4, 5, 36, 1000])
-@pytest.mark.parametrize("block", [1, 7, 35])
-def test_varied_lengths_cover_the_text(longest, block):
-    lengths = varied_lengths(longest, block, 1, 1)
-    assert sum(lengths) == longest and min(lengths) >= 1 and all(length >= 5 for length in lengths[:-1])
 
 
 def test_varied_lengths_depend_on_seed_and_epoch_alone():
@@ -104,23 +81,25 @@ def test_varied_lengths_have_the_mean_of_awd_lstm():
     assert abs(sum(lengths) / len(lengths) - expected) < 0.25
 
 
-LINES = [(0, 5), (5, 6), (6, 23), (23, 24), (24, 84), (84, 87), (87, 89)]
+lines_in_some_order = st.lists(st.integers(1, 60), min_size=1, max_size=12).flatmap(
+    lambda sizes: st.tuples(st.just(sizes), st.permutations(range(len(sizes))))
+)
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 4, 9])
-@pytest.mark.parametrize("block", [1, 7, 35])
-@pytest.mark.parametrize("shards", [1, 2, 5])
-@pytest.mark.parametrize("order", [[0, 1, 2, 3, 4, 5, 6], [6, 2, 0, 4, 1, 3, 5]])
-def test_independent_lines_are_covered_once(batch_size, block, shards, order):
-    plans = plan_lines("test", 1, LINES, batch_size, shards, block, order)
-    assert covered(plans) == once(89)
+@given(sized=lines_in_some_order, batch_size=few, shards=few, block=blocks)
+def test_independent_lines_are_covered_once(sized, batch_size, shards, block):
+    sizes, order = sized
+    ends = list(itertools.accumulate(sizes))
+    expected = list(zip([0, *ends], ends))
+    plans = plan_lines("test", 1, expected, batch_size, shards, block, order)
+    assert covered(plans) == once(ends[-1])
     assert all(1 <= len(plan.rows) <= batch_size for plan in plans)
     assert shards > 1 or all((0, 0) not in plan.rows for plan in plans)  # workers alone may be short of lines
     check_shards(plans, shards)
     check_continuity(plans)
     lines = {(start, max(b for p in plans for s, (a, b) in zip(p.streams, p.rows) if s == start and b > a))
              for plan in plans for start, (a, b) in zip(plan.streams, plan.rows) if b > a}  # fmt: skip
-    assert lines == set(LINES)  # a stream is one line, from its first token to its last
+    assert lines == set(expected)  # a stream is one line, from its first token to its last
 
 
 def test_lines_follow_the_order_given():

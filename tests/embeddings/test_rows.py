@@ -2,6 +2,8 @@ import copy
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 from fairseq_groc.embeddings.rows import WordRows, draw_like
@@ -18,21 +20,16 @@ def load(rows, state, name=""):
     return rows.load_state_dict(state, strict=True)
 
 
-@pytest.mark.parametrize(
-    "words, expected, unknown",
-    [
-        (["a", "b", "c"], [1, 2, 3], None),
-        (["c", "a", "b"], [3, 1, 2], None),
-        (["c"], [3], None),  # fewer
-        (["new", "c", "other", "a"], [0, 3, 0, 1], [True, False, True, False]),
-        (["x", "y", "z"], [0, 0, 0], [True, True, True]),  # as many, none of them the same
-    ],
-)
-def test_rows_move_by_word(words, expected, unknown):
-    rows = WordRows(words, 2)
-    load(rows, trained(["a", "b", "c"]).state_dict())
-    assert rows.weight.tolist() == [[value, value] for value in expected]
-    assert (None if rows.unknown() is None else rows.unknown().tolist()) == unknown
+vocabularies = st.lists(st.sampled_from("abcdefgh"), min_size=1, unique=True)
+
+
+@given(old=vocabularies, new=vocabularies)
+def test_rows_move_by_word(old, new):
+    rows = WordRows(new, 2)
+    load(rows, trained(old).state_dict())
+    assert rows.weight.tolist() == [[old.index(word) + 1 if word in old else 0] * 2 for word in new]
+    unknown = [word not in old for word in new]
+    assert (None if rows.unknown() is None else rows.unknown().tolist()) == (unknown if any(unknown) else None)
 
 
 def test_rows_move_below_a_name():

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairseq_groc.modules.bags import Bags, convolve_and_pool, distinct, pick
 
@@ -20,18 +22,29 @@ def bags_of(items, rows=None):
     return Bags.from_lists(np.array([i for bag in items for i in bag], dtype=np.int64), starts, rows)
 
 
-@pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-14), (torch.float32, 1e-6), (torch.bfloat16, 1e-2)])
-@pytest.mark.parametrize("num_rows", [5, None])
-def test_means_and_their_gradients(dtype, tolerance, num_rows):
-    items = lists([3, 0, 1, 0, 7, 2], rows=5)
+bags = st.lists(st.lists(st.integers(0, 4), max_size=9), min_size=1, max_size=7)
+precisions = st.sampled_from([(torch.float64, 1e-14), (torch.float32, 1e-6), (torch.bfloat16, 1e-2)])
+
+
+@given(items=bags, precision=precisions, num_rows=st.sampled_from([5, None]))
+def test_means_and_their_gradients(items, precision, num_rows):
+    dtype, tolerance = precision
     rows = torch.randn(5, 19, dtype=dtype, requires_grad=True)
-    weights = torch.randn(6, 19, dtype=dtype)
+    weights = torch.randn(len(items), 19, dtype=dtype)
     means = bags_of(items, num_rows).mean(rows)
     assert means.dtype == dtype
     naive = torch.stack([rows[i].mean(0) if i else rows.new_zeros(19) for i in items])
     torch.testing.assert_close(means, naive, rtol=tolerance, atol=tolerance)
-    gradients = [torch.autograd.grad((m * weights).sum(), rows, retain_graph=True)[0] for m in (means, naive)]
+    naive = naive + 0 * rows.sum()  # bags without any item pass no gradient
+    gradients = [torch.autograd.grad((m * weights).sum(), rows)[0] for m in (means, naive)]
     torch.testing.assert_close(*gradients, rtol=4 * tolerance, atol=4 * tolerance)
+
+
+@given(items=bags, data=st.data())
+def test_some_bags_are_picked(items, data):
+    chosen = data.draw(st.lists(st.sampled_from(range(len(items))), min_size=1))
+    picked, expected = pick(bags_of(items, 5), torch.tensor(chosen)), [items[i] for i in chosen]
+    assert picked.items.tolist() == sum(expected, []) and picked.starts.diff().tolist() == [len(bag) for bag in expected]
 
 
 def naive_pool(ngrams, items, characters, weights, biases):
@@ -77,9 +90,3 @@ def test_distinct_numbers_and_their_places():
     numbers = torch.randint(0, 30, (20,), generator=torch.Generator().manual_seed(1))
     for found, expected in zip(distinct(numbers, 30), numbers.unique(return_inverse=True)):
         assert torch.equal(found, expected)
-
-
-def test_some_bags_are_picked():
-    lists = [[3, 1], [], [2, 0, 4], [1]]
-    picked = pick(bags_of(lists, 5), torch.tensor([2, 1, 3]))
-    assert picked.items.tolist() == [2, 0, 4, 1] and picked.starts.tolist() == [0, 3, 3, 4]
