@@ -6,13 +6,17 @@ interpolation of the task's (so that architecture presets can set it).
 
 import math
 from dataclasses import dataclass, field, fields, make_dataclass
-from typing import Any, Collection, Dict, List
+from typing import Any, Collection, Dict, List, Mapping, Tuple
 
 from fairseq.dataclass import FairseqDataclass
+from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
+from hydra.core.config_store import ConfigStore
 from omegaconf import II
 
 from fairseq_groc.errors import OptionError
 from fairseq_groc.heads import ACTIVATIONS, HEADS
+from fairseq_groc.registry import Option, flag
 
 OPTIONS_VERSION = 1  # raise when an option changes its meaning; checkpoints carry it
 # choices rather than flags: fairseq makes no flag of an option that task and model share
@@ -149,9 +153,28 @@ def read_numbers(args) -> None:
                 raise OptionError(f"{flag(option.name)} {value}: expected a {whole}number") from None
 
 
-def flag(name: str) -> str:
-    """Return an option as it is typed."""
-    return f"--{name.replace('_', '-')}"
+def as_fields(options: Mapping[str, Option]) -> List[Tuple[str, Any, Any]]:
+    """Return options of parts as fields of a dataclass."""
+    return [(n, type(o.default), field(default=o.default, metadata={"help": o.help})) for n, o in options.items()]
+
+
+def widen(kind: str, name: str, options: Mapping[str, Option]) -> None:
+    """Give a registered task or model more options, as ``register_task`` or ``register_model`` gave it the first.
+
+    Raises:
+        OptionError: it has an option of that name.
+    """
+    tasks, models = (TASK_DATACLASS_REGISTRY, TASK_REGISTRY), (MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY)
+    dataclasses, classes = tasks if kind == "task" else models
+    narrow = dataclasses[name]
+    taken = [flag(option) for option in options if option in narrow.__dataclass_fields__]
+    if taken:
+        raise OptionError(f"{', '.join(taken)}: an option of the {kind} {name} already. Choose another name.")
+    wide = make_dataclass(narrow.__name__, as_fields(options), bases=(narrow,))
+    dataclasses[name] = classes[name].__dataclass = wide
+    node = wide()
+    node._name = name
+    ConfigStore.instance().store(name=name, group=kind, node=node, provider="fairseq")
 
 
 def expect(name: str, value: float, low: float = -math.inf, high: float = math.inf, above: float = -math.inf) -> None:

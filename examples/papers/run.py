@@ -26,9 +26,9 @@ from fairseq_groc.data.fingerprint import load_dictionary
 from fairseq_groc.evaluation.results import color_of, label_log_axis, machine, pyplot, write_json
 from fairseq_groc.evaluation.training_log import read_curves, read_parameters
 from fairseq_groc.heads import HEADS
-from fairseq_groc.options import flag
 from fairseq_groc.presets import PRESETS
 from fairseq_groc.programs import BIN, MEMORY, PLUGIN, ROOT, held, run
+from fairseq_groc.registry import flag
 
 VALIDATIONS = 10  # of a run
 IN_BF16 = "--encode-in-bf16"

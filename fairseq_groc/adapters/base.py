@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from types import SimpleNamespace
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
@@ -11,35 +10,7 @@ from torch import Tensor
 from fairseq_groc.adapters.mass import Seen
 from fairseq_groc.adapters.search import Search
 from fairseq_groc.errors import OptionError
-from fairseq_groc.registry import check_name
-
-
-class Option(NamedTuple):
-    """A number that an adapter can be given.
-
-    Args:
-        default: what it is otherwise; an option takes numbers of its type
-        help: what it is, for ``--help``
-        kind: which numbers it takes, one of ``KINDS``
-    """
-
-    default: float
-    help: str
-    kind: str = "number"
-
-    def refusal(self, value: Any) -> Optional[str]:
-        """Return what is expected in place of a value, or None where it will do."""
-        expected, fits = KINDS[self.kind]
-        number = isinstance(value, (int, type(self.default))) and not isinstance(value, bool)
-        return None if number and -math.inf < value < math.inf and fits(value) else expected
-
-
-KINDS: Dict[str, Tuple[str, Callable[[float], bool]]] = {
-    "weight": ("a number from 0 to below 1", lambda value: 0 <= value < 1),
-    "factor": ("a number above 0", lambda value: value > 0),
-    "count": ("1 or more", lambda value: value >= 1),
-    "number": ("a number", lambda value: True),
-}
+from fairseq_groc.registry import Option, Registry
 
 
 class RegisteredCache(NamedTuple):
@@ -54,13 +25,12 @@ class RegisteredCache(NamedTuple):
     options: Tuple[str, ...]
 
 
-# what needs no history; caches are registered beside their classes
-OPTIONS: Dict[str, Option] = {
-    "new_word_discount": Option(1.0, "factor on the probability of words that the training text lacks (paper: 0.1)", "factor"),
-    "uniform_weight": Option(0.0, "mix this much of the uniform distribution over all words into the model's", "weight"),
-}
-CACHES: Dict[str, RegisteredCache] = {}
-_listeners: List[Callable[[Dict[str, Option]], None]] = []
+CACHES: Registry[RegisteredCache] = Registry("cache")
+OPTIONS = CACHES.options
+OPTIONS.update(  # what needs no history; caches are registered beside their classes
+    new_word_discount=Option(1.0, "factor on the probability of words that the training text lacks (paper: 0.1)", "factor"),
+    uniform_weight=Option(0.0, "mix this much of the uniform distribution over all words into the model's", "weight"),
+)
 
 
 def register_cache(name: str, **options: Option):
@@ -74,22 +44,11 @@ def register_cache(name: str, **options: Option):
     """
 
     def register(cls):
-        new = {f"{name}_weight": Option(0.0, f"mass of the {name} cache: 1 - lambda of the paper", "weight"), **options}
-        check_name(CACHES, "cache", name)
-        for option in new:
-            check_name(OPTIONS, "option of adapters", option)
-        for listener in _listeners:
-            listener(new)
-        CACHES[name] = RegisteredCache(cls.from_settings, tuple(options))
-        OPTIONS.update(new)
+        weight = Option(0.0, f"mass of the {name} cache: 1 - lambda of the paper", "weight")
+        CACHES.add(name, RegisteredCache(cls.from_settings, tuple(options)), {f"{name}_weight": weight, **options})
         return cls
 
     return register
-
-
-def on_registration(listener: Callable[[Dict[str, Option]], None]) -> None:
-    """Let somebody who shows the options know those of caches that are registered from now on."""
-    _listeners.append(listener)
 
 
 class AdapterSettings(SimpleNamespace):

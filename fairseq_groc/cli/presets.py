@@ -1,7 +1,7 @@
 """Print the table of presets: options, source, published figures."""
 
-from fairseq_groc.options import flag
 from fairseq_groc.presets import PRESETS
+from fairseq_groc.registry import flag
 
 ENCODER = ("decoder_embed_dim", "decoder_hidden_size", "decoder_layers", "dropout", "dropout_in", "dropout_out")
 

@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional, Sequence, Tuple, Type
 from torch import Tensor, nn
 
 from fairseq_groc.embeddings.vocabulary import Vocabulary
-from fairseq_groc.registry import add
+from fairseq_groc.registry import Registry
 
 
 class WordEmbedding(nn.Module):
@@ -46,7 +46,7 @@ class WordEmbedding(nn.Module):
         raise NotImplementedError
 
 
-EMBEDDINGS: Dict[str, Type[WordEmbedding]] = {}
+EMBEDDINGS: Registry[Type[WordEmbedding]] = Registry("word embedding")
 
 
 def register_embedding(name: str):
@@ -57,7 +57,7 @@ def register_embedding(name: str):
     """
 
     def register(cls):
-        add(EMBEDDINGS, "word embedding", name, cls)
+        EMBEDDINGS.add(name, cls)
         return cls
 
     return register

@@ -1,1 +1,6 @@
-"""Prefix encoders: from the embeddings of what was read to h."""
+"""Prefix encoders: from the embeddings of what was read to h, by the names that ``--prefix-encoder`` takes."""
+
+from fairseq_groc.encoders.base import ENCODERS, PrefixEncoder, State, register_encoder
+from fairseq_groc.encoders.lstm import LSTMEncoder
+
+__all__ = ["ENCODERS", "LSTMEncoder", "PrefixEncoder", "State", "register_encoder"]

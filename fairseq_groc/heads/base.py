@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK, chunked_cross_entropy
-from fairseq_groc.registry import add
+from fairseq_groc.registry import Registry
 
 ACTIVATIONS = {
     "identity": nn.Identity,
@@ -86,7 +86,7 @@ class Head(NamedTuple):
     needs_spellings: bool
 
 
-HEADS: Dict[str, Head] = {}
+HEADS: Registry[Head] = Registry("output head")
 
 
 def register_head(name: str, embedding: str = "rows"):
@@ -100,7 +100,7 @@ def register_head(name: str, embedding: str = "rows"):
     """
 
     def register(cls):
-        add(HEADS, "output head", name, Head(cls.from_settings, embedding, cls.needs_spellings))
+        HEADS.add(name, Head(cls.from_settings, embedding, cls.needs_spellings))
         return cls
 
     return register

@@ -9,7 +9,6 @@ from fairseq_groc.embeddings.compositional import filter_widths
 from fairseq_groc.embeddings.corrections import Corrections
 from fairseq_groc.errors import OptionError
 from fairseq_groc.heads import HEADS, Head, OutputHead
-from fairseq_groc.registry import find
 
 
 def build_embedding(words: Sequence[str], dim: int, settings: Dict[str, Any]) -> WordEmbedding:
@@ -43,11 +42,11 @@ def build_corrections(words: Sequence[str], dim: int, settings: Dict[str, Any]) 
 
 
 def _head(settings: Dict[str, Any]) -> Head:
-    return find(HEADS, "output head", settings["output_head"])
+    return HEADS.find(settings["output_head"])
 
 
 def _embedding(settings: Dict[str, Any]) -> Type[WordEmbedding]:
-    return find(EMBEDDINGS, "word embedding", _head(settings).embedding)
+    return EMBEDDINGS.find(_head(settings).embedding)
 
 
 def ngram_widths(settings: Dict[str, Any]) -> List[int]:

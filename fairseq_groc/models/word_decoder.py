@@ -23,7 +23,8 @@ from fairseq_groc.models.word_layers import InputLayer, OutputLayer
 from fairseq_groc.models.word_matrices import WordMatrices
 from fairseq_groc.modules.packed_state import pack, unpack
 from fairseq_groc.modules.probabilities import LOG_ZERO
-from fairseq_groc.options import OPTIONS_VERSION, flag
+from fairseq_groc.options import OPTIONS_VERSION
+from fairseq_groc.registry import flag
 
 logger = logging.getLogger(__name__)
 OUTPUTS = ("output_projection", "fc_out", "fc3")  # what makes the logits: transformer and lightconv, lstm, fconv

@@ -16,8 +16,9 @@ from fairseq_groc.cli.config import preset_config
 from fairseq_groc.cli.presets import table
 from fairseq_groc.errors import OptionError
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModelConfig
-from fairseq_groc.options import SHARED_OPTIONS, HeadConfig, SharedHeadConfig, flag
+from fairseq_groc.options import SHARED_OPTIONS, HeadConfig, SharedHeadConfig
 from fairseq_groc.presets import PRESETS
+from fairseq_groc.registry import flag
 from fairseq_groc.tasks.wordnet_lexicon import WordnetLexiconConfig
 
 GIVEN = {
@@ -73,6 +74,7 @@ GIVEN = {
     "dropout": 0.5,
     "dropout_in": 0.25,
     "dropout_out": 0.75,
+    "prefix_encoder": "lstm",
 }
 
 

@@ -102,7 +102,7 @@ def test_models_that_cannot_be(name):
     cfg = GrocLSTMLanguageModelConfig()
     setattr(cfg, name, -1)
     with pytest.raises(OptionError, match=f"--{name.replace('_', '-')} -1: expected"):
-        GrocLSTMLanguageModel.build_model(cfg, SimpleNamespace(adapter_for=None))
+        GrocLSTMLanguageModel.build_model(cfg, SimpleNamespace(adapter_for=None, dictionary=None))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from cli_helpers import PLUGIN, ROOT, SMALL, TRAINING
 
 from fairseq_groc.adapters import OPTIONS
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModelConfig
-from fairseq_groc.options import flag
+from fairseq_groc.registry import flag
 from fairseq_groc.tasks.config import WordnetLexiconConfig
 
 LEXICON = "--lexicon-path lexicon.tsv"
