@@ -37,6 +37,7 @@ class Option(NamedTuple):
 KINDS: Dict[str, Tuple[str, Callable[[Any], bool]]] = {
     "weight": ("a number from 0 to below 1", lambda value: 0 <= value < 1),
     "factor": ("a number above 0", lambda value: value > 0),
+    "share": ("a number above 0, at most 1", lambda value: 0 < value <= 1),
     "count": ("1 or more", lambda value: value >= 1),
     "natural": ("0 or more", lambda value: value >= 0),
     "number": ("a number", lambda value: True),
@@ -66,12 +67,13 @@ class Registry(Dict[str, T]):
 
     Args:
         kind: for errors, as in "output head 'x' is registered already"
+        options: those of parts of another kind that come by the same way; None: there are none
     """
 
-    def __init__(self, kind: str):
+    def __init__(self, kind: str, options: Optional[Dict[str, Option]] = None):
         super().__init__()
         self.kind = kind
-        self.options: Dict[str, Option] = {}
+        self.options: Dict[str, Option] = {} if options is None else options
         self._listeners: List[Callable[[Dict[str, Option]], None]] = []
 
     def listen(self, listener: Callable[[Dict[str, Option]], None]) -> None:

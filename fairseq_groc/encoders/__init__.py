@@ -2,5 +2,6 @@
 
 from fairseq_groc.encoders.base import ENCODERS, PrefixEncoder, State, register_encoder
 from fairseq_groc.encoders.lstm import LSTMEncoder
+from fairseq_groc.registry import Option
 
-__all__ = ["ENCODERS", "LSTMEncoder", "PrefixEncoder", "State", "register_encoder"]
+__all__ = ["Option", "ENCODERS", "LSTMEncoder", "PrefixEncoder", "State", "register_encoder"]

@@ -2,7 +2,7 @@
 
 import functools
 from dataclasses import dataclass, field, make_dataclass
-from typing import Any, Optional
+from typing import AbstractSet, Any, Optional
 
 from fairseq.models import (
     ARCH_CONFIG_REGISTRY,
@@ -13,10 +13,23 @@ from fairseq.models import (
 )
 from torch import Tensor, nn
 
+from fairseq_groc.embeddings import EMBEDDINGS
 from fairseq_groc.encoders import ENCODERS, PrefixEncoder, State
 from fairseq_groc.encoders.carried import CarriedState, reordered
 from fairseq_groc.errors import OptionError
-from fairseq_groc.options import SharedHeadConfig, as_fields, expect, read_numbers, widen
+from fairseq_groc.heads import HEADS
+from fairseq_groc.options import (
+    COMMON,
+    SHARED_OPTIONS,
+    TRAINING,
+    SharedHeadConfig,
+    as_fields,
+    expect,
+    options_of,
+    read_numbers,
+    refuse_unused,
+    widen,
+)
 from fairseq_groc.presets import PRESETS
 from fairseq_groc.registry import check_options
 
@@ -126,16 +139,30 @@ def _require_task(fits: bool, task: str) -> None:
 
 def _architecture(options: dict):
     def apply(args) -> None:
-        if hasattr(args, "task"):
+        typed = set(vars(args)) if hasattr(args, "task") else set()  # else it is no command line, and has every option
+        if typed:
             _require_task(args.task == "wordnet_lexicon", f"--task {args.task}")
         read_numbers(args)
         for name, value in options.items():
             setattr(args, name, getattr(args, name, value))
+        if typed:
+            _refuse_unused(args, typed)
 
     return apply
+
+
+def _refuse_unused(args, typed: AbstractSet[str]) -> None:
+    """Refuse what is typed for nothing; what a preset has may be for another head than the one that is typed."""
+    head = getattr(args, "output_head", COMMON["output_head"].default)
+    encoder = getattr(args, "prefix_encoder", "lstm")
+    if head in HEADS:  # else the task says so
+        refuse_unused(typed & SHARED_OPTIONS.keys(), {**TRAINING, **options_of(head)}, f"--output-head {head}")
+    refuse_unused(typed & ENCODERS.options.keys(), ENCODERS.find(encoder).options, f"--prefix-encoder {encoder}")
 
 
 ARCH_CONFIG_REGISTRY["groc_lstm_lm"] = _architecture({})  # so that the task is checked here too
 for _name, _preset in PRESETS.items():
     register_model_architecture("groc_lstm_lm", _name)(_architecture(_preset.options))
+for registry in (HEADS, EMBEDDINGS):
+    registry.listen(functools.partial(widen, "model", "groc_lstm_lm", of_task=True))
 ENCODERS.listen(functools.partial(widen, "model", "groc_lstm_lm"))

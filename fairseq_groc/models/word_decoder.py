@@ -39,7 +39,7 @@ def attach_head(
 
     Args:
         decoder: of a fairseq model, with ``embed_tokens`` and one of ``OUTPUTS``
-        settings: the options of ``options.HeadConfig`` by name
+        settings: the options of the head and of its embedding, by name
         vocabulary: for heads that read spellings
         init_range: parameters of rows and head begin uniformly from minus to plus this, composed embeddings at that size
         every_entry: give the dictionary's special entries and fillers a probability too, as label smoothing needs it
@@ -219,7 +219,7 @@ class WordDecoder(ChangingVocabulary):
         differing = [
             f"{flag(key)} {self.settings[key]} (checkpoint: {value})"
             for key, value in saved["settings"].items()
-            if key not in ("output_dropout", "correction_dropout") and self.settings.get(key) != value
+            if key in self.settings and key not in ("output_dropout", "correction_dropout") and self.settings[key] != value
         ]
         if differing:
             _refuse(f"options differ from the checkpoint's: {'; '.join(differing)}. Give the checkpoint's or start anew.")
