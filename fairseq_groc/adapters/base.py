@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairseq_groc.adapters.mass import Seen
 from fairseq_groc.adapters.search import Search
@@ -101,6 +101,8 @@ class AdapterSettings(SimpleNamespace):
 class Cache:
     """What a group of streams has said so far, and a distribution over it for each position of the next block."""
 
+    learns = False  # whether ``after_block`` takes gradients: a pass over a block is recorded then
+
     @classmethod
     def from_settings(cls, settings: AdapterSettings, text: Optional[Search] = None) -> "Cache":
         """Return a cache that remembers nothing yet.
@@ -109,6 +111,12 @@ class Cache:
             text: entries of another text (``--cache-text``)
         """
         return cls()
+
+    def before_block(self, model: nn.Module, tokens: Tensor) -> None:
+        """Be told that a model is about to read a block of a running text, (B, T); the first one of it by a new cache."""
+
+    def after_block(self, model: nn.Module, tokens: Tensor, h: Tensor) -> None:
+        """Be told what it made of the block, h (B, T, d): its scores are computed, and what is changed is for the next."""
 
     def see(self, queries: Tensor, keys: Tensor, words: Tensor) -> List:
         """Append a block's entries and return, for every stream, what ``row`` needs.
