@@ -19,7 +19,7 @@ from fairseq_groc.evaluation.results import machine
 from fairseq_groc.models.building import ngram_widths
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMDecoder
 from fairseq_groc.models.word_decoder import attach_head
-from fairseq_groc.options import HEAD_OPTIONS, HeadConfig, head_settings
+from fairseq_groc.options import SHARED_OPTIONS, HeadConfig, head_settings
 from fairseq_groc.presets import PRESETS
 
 ADDED = (1, 10, 100, 1000)
@@ -33,7 +33,7 @@ def made_up(count: int, random_: random.Random) -> list:
 
 def decoder_of(words: list):
     options = PRESETS["groc_lstm_lm_small"].options
-    settings = head_settings(HeadConfig(**{key: value for key, value in options.items() if key in HEAD_OPTIONS}))
+    settings = head_settings(HeadConfig(**{key: value for key, value in options.items() if key in SHARED_OPTIONS}))
     dictionary = Dictionary()
     for word in words:
         dictionary.add_symbol(word)

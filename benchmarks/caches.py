@@ -51,7 +51,7 @@ class Scorer:
                 self.memory.see(torch.randn(STREAMS, 2_000, DIM) / 2, text(size, 2_000), -1)
 
     def block(self, tokens, targets, whole: bool):
-        h, self.state = self.encoder(torch.nn.functional.embedding(tokens.t(), self.words), self.state)
+        h, _, self.state = self.encoder(torch.nn.functional.embedding(tokens.t(), self.words), self.state)
         h = h.transpose(0, 1)
         view = self.memory.see(h, tokens, -1)
         if whole:

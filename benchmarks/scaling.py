@@ -79,7 +79,7 @@ class Model(nn.Module):
 
     def forward(self, source, target, state):
         inputs, outputs, bias = self.words()
-        h, state = self.encoder(nn.functional.embedding(source, inputs), state)
+        h, _, state = self.encoder(nn.functional.embedding(source, inputs), state)
         losses = self.words.head.losses(h.flatten(0, 1), outputs, bias, target.flatten(), 1)
         return losses.sum(), [(a.detach(), b.detach()) for a, b in state]
 

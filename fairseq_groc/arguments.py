@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Dict
 
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS
-from fairseq_groc.options import flag
+from fairseq_groc.registry import flag
 from fairseq_groc.tasks.config import adapter_fields
 
 

@@ -1,157 +1,148 @@
-"""Options that task and model share.
+"""Options that task and model share: those of the parts, and of how they are trained.
 
 The defaults live in the task (so that any model can have a head); the model repeats every option as an
 interpolation of the task's (so that architecture presets can set it).
 """
 
+import argparse
 import math
-from dataclasses import dataclass, field, fields, make_dataclass
-from typing import Any, Collection, Dict, List
+from collections import ChainMap
+from dataclasses import field, make_dataclass
+from typing import Any, Dict, Iterable, List, Mapping, Tuple
 
 from fairseq.dataclass import FairseqDataclass
+from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
+from hydra.core.config_store import ConfigStore
 from omegaconf import II
 
+from fairseq_groc.embeddings import EMBEDDINGS
 from fairseq_groc.errors import OptionError
-from fairseq_groc.heads import ACTIVATIONS, HEADS
+from fairseq_groc.heads import HEADS
+from fairseq_groc.registry import Option, check_options, flag
 
 OPTIONS_VERSION = 1  # raise when an option changes its meaning; checkpoints carry it
-# choices rather than flags: fairseq makes no flag of an option that task and model share
-DROPOUT_KINDS = ("variational", "standard")
-LEXICON_PARTS = ("both", "relations", "definitions", "none")
-RESIDUALS = ("input", "input+previous")
-CORRECTIONS = ("none", "input", "output", "both")
-QUERIES = ("identity", "linear")
-SCORINGS = ("words", "bins")
+COMMON = {  # of all heads; the defaults of all options are the released GroC model's
+    "output_head": Option("compositional_output", "head, and the word embedding that goes with it", HEADS),
+    "output_dropout": Option(0.0, "variational dropout r of what meets the output embeddings", "weight"),
+}
+TRAINING = {
+    "init_range": Option(
+        0.05,
+        "rows, head and groc_lstm_lm's encoder begin with numbers up to this, either way (GroC, appendix B.1: 0.05; "
+        "small models learn faster from 0.2)",
+        "factor",
+    ),
+    "composed_lr_scale": Option(1.0, "learning rate of what composes word embeddings, as a share of --lr", "share"),
+}
+SHARED_OPTIONS = ChainMap(COMMON, TRAINING, HEADS.options)  # those that are registered later are in it, too
 
 
-@dataclass
-class HeadConfig(FairseqDataclass):
-    """Word embedding and output head; the defaults are the released GroC model's."""
-
-    output_head: str = field(default="compositional_output", metadata={"help": f"one of {', '.join(HEADS)}"})
-    char_embed_dim: int = field(default=16, metadata={"help": "size of a character's embedding"})
-    char_filters: List[int] = field(
-        default_factory=lambda: [32, 32, 64, 128, 256, 512],
-        metadata={"help": "how many filters of width 1, 2, ...: a list like [32,32,64]"},
-    )
-    highway_layers: int = field(default=1, metadata={"help": "highway layers over the character features"})
-    lexicon_parts: str = field(
-        default="both", metadata={"help": f"what words are composed of besides their spelling: {', '.join(LEXICON_PARTS)}"}
-    )
-    output_depth: int = field(default=0, metadata={"help": "depth k of the output network (GroC, eq. 4; DRILL, eq. 8)"})
-    output_activation: str = field(default="relu", metadata={"help": f"of the output network: {', '.join(ACTIVATIONS)}"})
-    output_dropout: float = field(default=0.0, metadata={"help": "variational dropout r of what meets the output embeddings"})
-    output_dropout_kind: str = field(
-        default="variational", metadata={"help": f"inside the output network: {', '.join(DROPOUT_KINDS)}"}
-    )
-    output_residual: str = field(
-        default="input", metadata={"help": f"what each layer of the output network adds (DRILL, eq. 10): {', '.join(RESIDUALS)}"}
-    )
-    output_query: str = field(
-        default="identity",
-        metadata={"help": f"what compositional_output makes of h before it meets output embeddings: {', '.join(QUERIES)}"},
-    )
-    bias_activation: str = field(default="identity", metadata={"help": f"of the predicted bias: {', '.join(ACTIVATIONS)}"})
-    output_joint_dim: int = field(default=0, metadata={"help": "joint size of dual_nonlinear; 0: that of the embeddings"})
-    output_cutoffs: List[int] = field(
-        default_factory=lambda: [2000, 7000],
-        metadata={"help": "where the frequency bins of adaptive end: a list like [2000,7000]"},
-    )
-    output_factor: int = field(default=4, metadata={"help": "by how much each bin of adaptive is narrower than the one before"})
-    adaptive_scoring: str = field(
-        default="words", metadata={"help": "adaptive: score all words, or the bins, then the words of one (an adaptive softmax)"}
-    )
-    correction_dim: int = field(default=128, metadata={"help": "numbers of a word's correction: convolutional, --corrections"})
-    corrections: str = field(
-        default="none",
-        metadata={"help": f"what words that training has read add to composed embeddings, and where: {', '.join(CORRECTIONS)}"},
-    )
-    correction_dropout: float = field(default=0.3, metadata={"help": "chance q to leave a word's correction out of a step"})
-    num_softmaxes: int = field(default=15, metadata={"help": "softmaxes of mixture_of_softmaxes"})
-    init_range: float = field(
-        default=0.05,
-        metadata={
-            "help": "rows, head and groc_lstm_lm's LSTM begin with numbers up to this, either way (GroC, appendix B.1: 0.05; "
-            "small models learn faster from 0.2)"
-        },
-    )
-    composed_lr_scale: float = field(
-        default=1.0, metadata={"help": "learning rate of what composes word embeddings, as a share of --lr"}
-    )
+def as_fields(options: Mapping[str, Option], of_task: bool = False) -> List[Tuple[str, Any, Any]]:
+    """Return options as fields of a dataclass; *of_task*: each is what the task has."""
+    return [(name, *_typed(option, f"task.{name}" if of_task else "")) for name, option in options.items()]
 
 
-SHARED_OPTIONS = tuple(f.name for f in fields(HeadConfig) if f.name != "_name")
-TRAINING_OPTIONS = ("init_range", "composed_lr_scale")
-HEAD_OPTIONS = tuple(name for name in SHARED_OPTIONS if name not in TRAINING_OPTIONS)  # what a checkpoint's parameters are for
+def _typed(option: Option, inherited: str) -> Tuple[Any, Any]:
+    default, chosen = option.default, "" if isinstance(option.kind, str) else f": {', '.join(option.kind)}"
+    given: Dict[str, Any] = {"default_factory": lambda: list(default)} if isinstance(default, list) else {"default": default}
+    kind = List[int] if isinstance(default, list) else type(default)
+    return kind, field(**({"default": II(inherited)} if inherited else given), metadata={"help": option.help + chosen})
 
-# the same options as a model sees them: each inherits the task's value
-SharedHeadConfig = make_dataclass(
-    "SharedHeadConfig",
-    [
-        (f.name, f.type, field(default=II(f"task.{f.name}"), metadata=dict(f.metadata)))
-        for f in fields(HeadConfig)
-        if f.name != "_name"
-    ],
-    bases=(FairseqDataclass,),
-)
+
+HeadConfig = make_dataclass("HeadConfig", as_fields(SHARED_OPTIONS), bases=(FairseqDataclass,))
+SharedHeadConfig = make_dataclass("SharedHeadConfig", as_fields(SHARED_OPTIONS, of_task=True), bases=(FairseqDataclass,))
+
+
+def options_of(head: str) -> Dict[str, Option]:
+    """Return what a head and its word embedding take: a checkpoint's parameters are for these.
+
+    Raises:
+        OptionError: there is no such head.
+    """
+    chosen = HEADS.find(head)
+    return {**COMMON, **EMBEDDINGS.find(chosen.embedding).options, **chosen.kind.options}
+
+
+def default_settings(head: str) -> Dict[str, Any]:
+    """Return the options of a head with their defaults."""
+    return {**{name: option.default for name, option in options_of(head).items()}, "output_head": head}
 
 
 def head_settings(cfg) -> Dict[str, Any]:
-    """Return the head options of *cfg* as plain types, checked.
+    """Return the options that *cfg* has for its head as plain types, checked.
 
     Raises:
         OptionError: a value that no head has.
     """
-    settings = {name: getattr(cfg, name) for name in HEAD_OPTIONS}
-    for name in ("char_filters", "output_cutoffs"):
-        settings[name] = [int(n) for n in settings[name]]
-    choices: Dict[str, Collection[str]] = {
-        "output_head": HEADS,
-        "output_activation": ACTIVATIONS,
-        "bias_activation": ACTIVATIONS,
-        "output_dropout_kind": DROPOUT_KINDS,
-        "lexicon_parts": LEXICON_PARTS,
-        "output_residual": RESIDUALS,
-        "adaptive_scoring": SCORINGS,
-        "corrections": CORRECTIONS,
-        "output_query": QUERIES,
-    }
-    for name, known in choices.items():
-        if settings[name] not in known:
-            raise OptionError(f"{flag(name)} {settings[name]}: expected one of {', '.join(known)}")
-    expect("correction_dropout", settings["correction_dropout"], low=0, high=1)
-    for name in ("char_embed_dim", "output_factor", "correction_dim", "num_softmaxes"):
-        expect(name, settings[name], low=1)
-    for name in ("highway_layers", "output_depth", "output_joint_dim"):
-        expect(name, settings[name], low=0)
-    expect("output_dropout", settings["output_dropout"], low=0, high=1)
-    expect("init_range", cfg.init_range, above=0)
-    expect("composed_lr_scale", cfg.composed_lr_scale, above=0, high=1)
-    filters = settings["char_filters"]
-    if min(filters, default=-1) < 0 or not any(filters):
-        raise OptionError(f"--char-filters {filters}: expected a list of counts like [32,32,64]")
-    return settings
+    check_options({"output_head": COMMON["output_head"]}, {"output_head": cfg.output_head})
+    options = options_of(cfg.output_head)
+    values = {name: _plain(getattr(cfg, name, option.default)) for name, option in {**options, **TRAINING}.items()}
+    check_options({**options, **TRAINING}, values)
+    return {name: values[name] for name in options}
 
 
-def read_numbers(args) -> None:
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (str, int, float)) else [int(number) for number in value]
+
+
+def refuse_unused(given: Iterable[str], taken: Iterable[str], chosen: str) -> None:
+    """Refuse options that a part does not take.
+
+    Args:
+        chosen: the option that names the part, and its value
+
+    Raises:
+        OptionError: with the first of them.
+    """
+    for name in given:
+        if name not in taken:
+            raise OptionError(f"{flag(name)}: {chosen} does not take it. Leave it out.")
+
+
+def refuse_unused_of_task(cfg, task: str) -> None:
+    """Refuse what a task's head does not take, unless it is the default."""
+    config = TASK_DATACLASS_REGISTRY[task]()
+    given = [name for name in SHARED_OPTIONS if _plain(getattr(cfg, name)) != getattr(config, name)]
+    refuse_unused(given, {**TRAINING, **options_of(cfg.output_head)}, f"--output-head {cfg.output_head}")
+
+
+def read_numbers(args: argparse.Namespace) -> None:
     """Read the numbers of a command line, which fairseq leaves as text where a model inherits an option of the task.
 
     Raises:
         OptionError: with what is none.
     """
-    for option in fields(HeadConfig):
-        value = getattr(args, option.name, None)
-        if option.type in (int, float) and isinstance(value, str) and not value.startswith("${"):
+    for name, option in SHARED_OPTIONS.items():
+        value, kind = getattr(args, name, None), type(option.default)
+        if kind in (int, float) and isinstance(value, str) and not value.startswith("${"):
             try:
-                setattr(args, option.name, option.type(value))
+                setattr(args, name, kind(value))
             except ValueError:
-                whole = "whole " if option.type is int else ""
-                raise OptionError(f"{flag(option.name)} {value}: expected a {whole}number") from None
+                whole = "whole " if kind is int else ""
+                raise OptionError(f"{flag(name)} {value}: expected a {whole}number") from None
 
 
-def flag(name: str) -> str:
-    """Return an option as it is typed."""
-    return f"--{name.replace('_', '-')}"
+def widen(kind: str, name: str, options: Mapping[str, Option], of_task: bool = False) -> None:
+    """Give a registered task or model more options, as ``register_task`` or ``register_model`` gave it the first.
+
+    Args:
+        of_task: the options are the task's, and the model has what that has
+
+    Raises:
+        OptionError: it has an option of that name.
+    """
+    tasks, models = (TASK_DATACLASS_REGISTRY, TASK_REGISTRY), (MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY)
+    dataclasses, classes = tasks if kind == "task" else models
+    narrow = dataclasses[name]
+    taken = [flag(option) for option in options if option in narrow.__dataclass_fields__]
+    if taken:
+        raise OptionError(f"{', '.join(taken)}: an option of the {kind} {name} already. Choose another name.")
+    wide = make_dataclass(narrow.__name__, as_fields(options, of_task), bases=(narrow,))
+    dataclasses[name] = classes[name].__dataclass = wide
+    node = wide()
+    node._name = name
+    ConfigStore.instance().store(name=name, group=kind, node=node, provider="fairseq")
 
 
 def expect(name: str, value: float, low: float = -math.inf, high: float = math.inf, above: float = -math.inf) -> None:

@@ -1,43 +1,117 @@
-"""Names that options take: embeddings, heads, lexicons and caches, the package's and those of a ``--user-dir``."""
+"""Names that options take, the package's and those of a ``--user-dir``, and the options that what they name brings."""
 
 from __future__ import annotations
 
-from typing import Dict, TypeVar
+import math
+from typing import Any, Callable, Collection, Dict, List, Mapping, NamedTuple, Optional, Tuple, TypeVar, Union
 
 from fairseq_groc.errors import OptionError
 
 T = TypeVar("T")
 
 
-def check_name(registry: Dict[str, T], what: str, name: str) -> None:
-    """Refuse a name for something new.
+class Option(NamedTuple):
+    """A value that a part can be given.
 
     Args:
-        what: the kind of thing, for the error
+        default: what it is otherwise; an option takes values of its type
+        help: what it is, for ``--help``
+        kind: which values it takes: one of ``KINDS``, or the words that it chooses from
+    """
+
+    default: Any
+    help: str
+    kind: Union[str, Collection[str]] = "number"
+
+    def refusal(self, value: Any) -> Optional[str]:
+        """Return what is expected in place of a value, or None where it will do."""
+        if not isinstance(self.kind, str):
+            return None if value in self.kind else f"one of {', '.join(self.kind)}"
+        expected, fits = KINDS[self.kind]
+        if isinstance(self.default, list):
+            return None if fits(value) else expected
+        number = isinstance(value, (int, type(self.default))) and not isinstance(value, bool)
+        return None if number and -math.inf < value < math.inf and fits(value) else expected
+
+
+KINDS: Dict[str, Tuple[str, Callable[[Any], bool]]] = {
+    "weight": ("a number from 0 to below 1", lambda value: 0 <= value < 1),
+    "factor": ("a number above 0", lambda value: value > 0),
+    "share": ("a number above 0, at most 1", lambda value: 0 < value <= 1),
+    "count": ("1 or more", lambda value: value >= 1),
+    "natural": ("0 or more", lambda value: value >= 0),
+    "number": ("a number", lambda value: True),
+    "counts": ("a list of counts like [32,32,64]", lambda value: min(value, default=-1) >= 0 and any(value)),
+}
+
+
+def flag(name: str) -> str:
+    """Return an option as it is typed."""
+    return f"--{name.replace('_', '-')}"
+
+
+def check_options(options: Mapping[str, Option], values: Mapping[str, Any]) -> None:
+    """Refuse values that options do not take.
 
     Raises:
-        OptionError: the name is taken, or none that an option can have.
+        OptionError: with the option, its value and what was expected.
     """
+    for name, option in options.items():
+        expected = option.refusal(values[name])
+        if expected:
+            raise OptionError(f"{flag(name)} {values[name]}: expected {expected}")
+
+
+class Registry(Dict[str, T]):
+    """Parts of a kind by name, and the options of all of them.
+
+    Args:
+        kind: for errors, as in "output head 'x' is registered already"
+        options: those of parts of another kind that come by the same way; None: there are none
+    """
+
+    def __init__(self, kind: str, options: Optional[Dict[str, Option]] = None):
+        super().__init__()
+        self.kind = kind
+        self.options: Dict[str, Option] = {} if options is None else options
+        self._listeners: List[Callable[[Dict[str, Option]], None]] = []
+
+    def listen(self, listener: Callable[[Dict[str, Option]], None]) -> None:
+        """Let somebody who shows the options know those that are new from now on; it may refuse them."""
+        self._listeners.append(listener)
+
+    def add(self, name: str, part: T, options: Optional[Mapping[str, Option]] = None) -> None:
+        """Register a part with its options; parts may share one whose meaning is the same.
+
+        Raises:
+            OptionError: a name that is taken, or none that an option can have.
+        """
+        options = options or {}
+        shared = [option for option in options if self.options.get(option) == options[option]]
+        _check_name(self, self.kind, name)
+        for option in options.keys() - shared:
+            _check_name(self.options, f"option of a {self.kind}", option)
+        new = {option: value for option, value in options.items() if option not in shared}
+        for listener in self._listeners if new else ():
+            listener(new)
+        self[name] = part
+        self.options.update(new)
+
+    def find(self, name: str) -> T:
+        """Return what is registered by a name.
+
+        Raises:
+            OptionError: nothing is.
+        """
+        if name not in self:
+            raise OptionError(
+                f"{self.kind} {name!r} is not registered: expected one of {', '.join(self)}, or the --user-dir that registers it"
+            )
+        return self[name]
+
+
+def _check_name(registry: Mapping[str, Any], what: str, name: str) -> None:
     if not name.isidentifier():
         raise OptionError(f"{what} {name!r}: expected a name of letters, digits and underscores")
     if name in registry:
         raise OptionError(f"{what} {name!r} is registered already: choose a name that is none of {', '.join(registry)}")
-
-
-def add(registry: Dict[str, T], what: str, name: str, value: T) -> None:
-    """Register a value by a name, which ``check_name`` may refuse."""
-    check_name(registry, what, name)
-    registry[name] = value
-
-
-def find(registry: Dict[str, T], what: str, name: str) -> T:
-    """Return what is registered by a name.
-
-    Raises:
-        OptionError: nothing is.
-    """
-    if name not in registry:
-        raise OptionError(
-            f"{what} {name!r} is not registered: expected one of {', '.join(registry)}, or the --user-dir that registers it"
-        )
-    return registry[name]

@@ -22,8 +22,8 @@ from run import DATASETS, prepare
 from fairseq_groc.__main__ import in_process
 from fairseq_groc.embeddings.sampled_updates import is_frozen
 from fairseq_groc.evaluation.results import machine, write_json
-from fairseq_groc.options import flag
 from fairseq_groc.programs import BIN, MEMORY, held
+from fairseq_groc.registry import flag
 
 _SHARES = (0.9, 0.7, 0.5, 0.3, 0.1)  # of full updates; Table 10
 _COUNTED = 20  # updates of a round in which speed is measured

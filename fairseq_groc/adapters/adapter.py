@@ -6,10 +6,11 @@ B: streams; T: positions; V: vocabulary; d: size of h.
 from __future__ import annotations
 
 import math
-from typing import Dict, List, Optional, Tuple
+from contextlib import contextmanager
+from typing import Dict, Iterator, List, Optional, Tuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairseq_groc.adapters.base import CACHES, AdapterSettings, Cache
 from fairseq_groc.adapters.mass import Seen, add_mass, mix_at
@@ -105,6 +106,22 @@ class Memory:
         self._pending = h[:, -1:]
         rows = [(weight, cache, cache.see(h, keys, words)) for weight, cache in self._caches]
         return View(self._adapter, rows, (h.size(0), h.size(1)))
+
+    @contextmanager
+    def reading(self, model: nn.Module, tokens: Tensor, running: bool) -> Iterator[List[Tensor]]:
+        """Let the caches act before and after a model reads a block, (B, T), whose h is to be appended to the list.
+
+        Args:
+            running: whether it is a block of a running text; else they are not asked
+        """
+        h: List[Tensor] = []
+        caches = [cache for _, cache in self._caches if running]
+        for cache in caches:
+            cache.before_block(model, tokens)
+        with torch.set_grad_enabled(torch.is_grad_enabled() or any(cache.learns for cache in caches)):
+            yield h
+            for cache in caches:
+                cache.after_block(model, tokens, h[0])
 
     def reorder(self, order: Tensor) -> None:
         """Let stream i go on from what stream order[i] has said (beam search)."""

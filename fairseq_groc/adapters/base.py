@@ -2,44 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from types import SimpleNamespace
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairseq_groc.adapters.mass import Seen
 from fairseq_groc.adapters.search import Search
 from fairseq_groc.errors import OptionError
-from fairseq_groc.registry import check_name
-
-
-class Option(NamedTuple):
-    """A number that an adapter can be given.
-
-    Args:
-        default: what it is otherwise; an option takes numbers of its type
-        help: what it is, for ``--help``
-        kind: which numbers it takes, one of ``KINDS``
-    """
-
-    default: float
-    help: str
-    kind: str = "number"
-
-    def refusal(self, value: Any) -> Optional[str]:
-        """Return what is expected in place of a value, or None where it will do."""
-        expected, fits = KINDS[self.kind]
-        number = isinstance(value, (int, type(self.default))) and not isinstance(value, bool)
-        return None if number and -math.inf < value < math.inf and fits(value) else expected
-
-
-KINDS: Dict[str, Tuple[str, Callable[[float], bool]]] = {
-    "weight": ("a number from 0 to below 1", lambda value: 0 <= value < 1),
-    "factor": ("a number above 0", lambda value: value > 0),
-    "count": ("1 or more", lambda value: value >= 1),
-    "number": ("a number", lambda value: True),
-}
+from fairseq_groc.registry import Option, Registry
 
 
 class RegisteredCache(NamedTuple):
@@ -54,13 +25,12 @@ class RegisteredCache(NamedTuple):
     options: Tuple[str, ...]
 
 
-# what needs no history; caches are registered beside their classes
-OPTIONS: Dict[str, Option] = {
-    "new_word_discount": Option(1.0, "factor on the probability of words that the training text lacks (paper: 0.1)", "factor"),
-    "uniform_weight": Option(0.0, "mix this much of the uniform distribution over all words into the model's", "weight"),
-}
-CACHES: Dict[str, RegisteredCache] = {}
-_listeners: List[Callable[[Dict[str, Option]], None]] = []
+CACHES: Registry[RegisteredCache] = Registry("cache")
+OPTIONS = CACHES.options
+OPTIONS.update(  # what needs no history; caches are registered beside their classes
+    new_word_discount=Option(1.0, "factor on the probability of words that the training text lacks (paper: 0.1)", "factor"),
+    uniform_weight=Option(0.0, "mix this much of the uniform distribution over all words into the model's", "weight"),
+)
 
 
 def register_cache(name: str, **options: Option):
@@ -74,22 +44,11 @@ def register_cache(name: str, **options: Option):
     """
 
     def register(cls):
-        new = {f"{name}_weight": Option(0.0, f"mass of the {name} cache: 1 - lambda of the paper", "weight"), **options}
-        check_name(CACHES, "cache", name)
-        for option in new:
-            check_name(OPTIONS, "option of adapters", option)
-        for listener in _listeners:
-            listener(new)
-        CACHES[name] = RegisteredCache(cls.from_settings, tuple(options))
-        OPTIONS.update(new)
+        weight = Option(0.0, f"mass of the {name} cache: 1 - lambda of the paper", "weight")
+        CACHES.add(name, RegisteredCache(cls.from_settings, tuple(options)), {f"{name}_weight": weight, **options})
         return cls
 
     return register
-
-
-def on_registration(listener: Callable[[Dict[str, Option]], None]) -> None:
-    """Let somebody who shows the options know those of caches that are registered from now on."""
-    _listeners.append(listener)
 
 
 class AdapterSettings(SimpleNamespace):
@@ -142,6 +101,8 @@ class AdapterSettings(SimpleNamespace):
 class Cache:
     """What a group of streams has said so far, and a distribution over it for each position of the next block."""
 
+    learns = False  # whether ``after_block`` takes gradients: a pass over a block is recorded then
+
     @classmethod
     def from_settings(cls, settings: AdapterSettings, text: Optional[Search] = None) -> "Cache":
         """Return a cache that remembers nothing yet.
@@ -150,6 +111,12 @@ class Cache:
             text: entries of another text (``--cache-text``)
         """
         return cls()
+
+    def before_block(self, model: nn.Module, tokens: Tensor) -> None:
+        """Be told that a model is about to read a block of a running text, (B, T); the first one of it by a new cache."""
+
+    def after_block(self, model: nn.Module, tokens: Tensor, h: Tensor) -> None:
+        """Be told what it made of the block, h (B, T, d): its scores are computed, and what is changed is for the next."""
 
     def see(self, queries: Tensor, keys: Tensor, words: Tensor) -> List:
         """Append a block's entries and return, for every stream, what ``row`` needs.

@@ -8,10 +8,9 @@ from omegaconf import OmegaConf
 
 from fairseq_groc.errors import OptionError
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModelConfig
-from fairseq_groc.options import SHARED_OPTIONS, HeadConfig, flag
+from fairseq_groc.options import SHARED_OPTIONS, TRAINING, HeadConfig, options_of
 from fairseq_groc.presets import PRESETS
-
-ENCODER = ("decoder_embed_dim", "decoder_hidden_size", "decoder_layers", "dropout", "dropout_in", "dropout_out")
+from fairseq_groc.registry import flag
 
 
 def add_arguments(parser) -> None:
@@ -56,23 +55,15 @@ def table(names: Collection[str] = PRESETS) -> str:
     lines = [f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
     for name in names:
         preset = PRESETS[name]
-        options = {key: value for key, value in preset.options.items() if key not in ENCODER}
-        options = {key: value for key, value in options.items() if not _unused(key, preset.options)}
+        taken = {**TRAINING, **options_of(preset.options.get("output_head", "compositional_output"))}
+        options = {key: value for key, value in preset.options.items() if key in taken}
+        if not options.get("output_depth", 1):
+            options.pop("output_activation", None)  # of no layer
+        if options.get("corrections", "none") == "none" and "corrections" in taken:
+            options.pop("correction_dim", None)
         head = " ".join(f"{flag(key)} {str(value).replace(' ', '')}" for key, value in options.items())
         published = (preset.parameters, preset.valid, preset.test)
         figures = " | ".join(f"{figure:g}" if figure is not None else "" for figure in published)
         dim = preset.options["decoder_embed_dim"]
         lines.append(f"| `{name}` | {preset.source} | {dim} | `{head}` | {figures} |")
     return "\n".join(lines)
-
-
-def _unused(key: str, options: dict) -> bool:
-    head = options.get("output_head")
-    network = head in ("deep_residual", "compositional_output", None) and bool(options.get("output_depth"))
-    used = {
-        "output_cutoffs": head == "adaptive",
-        "correction_dim": head == "convolutional" or options.get("corrections", "none") != "none",
-        "output_activation": network or head == "dual_nonlinear",
-        "output_depth": head in ("deep_residual", "compositional_output", None),
-    }
-    return not used.get(key, True)

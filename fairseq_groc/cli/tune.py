@@ -14,7 +14,7 @@ from fairseq_groc.evaluation.scoring import Place
 from fairseq_groc.evaluation.stored import TUNED, store_tuned
 from fairseq_groc.evaluation.tuning import Pass, States, best, heat_map, read, remember, search
 from fairseq_groc.files import check_place
-from fairseq_groc.options import flag
+from fairseq_groc.registry import flag
 from fairseq_groc.tasks.adapting import check_remembered
 
 SHORT = {  # names of options here

@@ -77,10 +77,10 @@ class ChunkedCrossEntropyCriterion(CrossEntropyCriterion):
         """
         if not any(self.penalties):
             return 0.0
-        if "features" not in extra:
+        if "last" not in extra:
             name = type(decoder).__name__
             raise OptionError(f"--activation-regularization and the temporal one need --arch groc_lstm_lm, not a {name}")
-        return activation_penalty(extra["features"], target.ne(self.padding_idx), *self.penalties)
+        return activation_penalty(extra["features"], extra["last"], target.ne(self.padding_idx), *self.penalties)
 
     def reduced(self, losses: Tensor, penalty, sample, reduce: bool):
         """Return the loss with the penalty, the sample size, and what to log: the loss without."""

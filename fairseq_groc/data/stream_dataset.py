@@ -145,7 +145,7 @@ class StreamDataset(FairseqDataset):
             self._check(text)
             target[row, : end - begin] = text[-(end - begin) :]
             source[row, : end - begin] = text[:-1] if begin > stream else torch.cat([text.new_tensor([eos]), text[:-1]])
-        net_input: dict = {"src_tokens": source, "src_lengths": target.ne(pad).sum(1), "block": plan.block}
+        net_input = {"src_tokens": source, "src_lengths": target.ne(pad).sum(1), "block": plan.block, **self._attributes(plan)}
         return {
             "id": torch.tensor(self._ids(plan)),
             "nsentences": len(plan.rows),
@@ -153,6 +153,10 @@ class StreamDataset(FairseqDataset):
             "net_input": net_input,
             "target": target,
         }
+
+    def _attributes(self, plan: BatchPlan) -> dict:
+        """Return what else the model is told of a batch: ``context``, of its lines, reaches the prefix encoder. None as yet."""
+        return {}
 
     def _ids(self, plan: BatchPlan) -> List[int]:
         """Return what fairseq prints beside the words: a stream's first token, or a line's number (-1 for no line)."""

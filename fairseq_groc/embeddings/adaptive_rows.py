@@ -10,9 +10,14 @@ from torch import Tensor, nn
 from fairseq_groc.embeddings.base import WordEmbedding, register_embedding
 from fairseq_groc.embeddings.rows import WordRows, saved_words
 from fairseq_groc.errors import OptionError
+from fairseq_groc.registry import Option
 
 
-@register_embedding("adaptive")
+@register_embedding(
+    "adaptive",
+    output_cutoffs=Option([2000, 7000], "where the frequency bins of adaptive end", "counts"),
+    output_factor=Option(4, "by how much each bin of adaptive is narrower than the one before", "count"),
+)
 class AdaptiveRows(WordEmbedding):
     """Rows of d / factor^i numbers for the words of bin i, projected to d (Baevski and Auli 2019, section 3).
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Type
 
 from torch import Tensor, nn
 
 from fairseq_groc.embeddings.vocabulary import Vocabulary
-from fairseq_groc.registry import add
+from fairseq_groc.registry import Option, Registry
 
 
 class WordEmbedding(nn.Module):
@@ -17,6 +17,7 @@ class WordEmbedding(nn.Module):
     themselves) or read from the vocabulary at every call, so that the dictionary may be any.
     """
 
+    options: Mapping[str, Option] = {}  # those that it takes, by name
     is_table = False  # whether words have parameters of their own: a word that is new has none
     computes = True  # whether forward costs more than passing parameters on
     reads_spellings = False  # whether forward takes a vocabulary
@@ -24,7 +25,7 @@ class WordEmbedding(nn.Module):
 
     @classmethod
     def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> WordEmbedding:
-        """Return an embedding of the words of a dictionary to size d by the options of ``options.HeadConfig``, by name."""
+        """Return an embedding of the words of a dictionary to size d by its options, by name."""
         raise NotImplementedError
 
     @staticmethod
@@ -46,18 +47,37 @@ class WordEmbedding(nn.Module):
         raise NotImplementedError
 
 
-EMBEDDINGS: Dict[str, Type[WordEmbedding]] = {}
+EMBEDDINGS: Registry[Type[WordEmbedding]] = Registry("word embedding")
 
 
-def register_embedding(name: str):
+FILTERS = {  # of all that reads spellings
+    "char_filters": Option([32, 32, 64, 128, 256, 512], "how many filters of width 1, 2, ...", "counts"),
+}
+CORRECTIONS = {  # of all embeddings that are no tables
+    "corrections": Option(
+        "none",
+        "what words that training has read add to composed embeddings, and where",
+        ("none", "input", "output", "both"),
+    ),
+    "correction_dim": Option(128, "numbers of a word's correction: convolutional, --corrections", "count"),
+    "correction_dropout": Option(0.3, "chance q to leave a word's correction out of a step", "weight"),
+}
+
+
+def register_embedding(name: str, **options: Option):
     """Register a subclass of ``WordEmbedding`` by the name that heads call for: ``register_head(..., embedding=name)``.
+
+    Args:
+        options: that it takes, besides those of the class it is made from, by the name that the command line gives them
 
     Raises:
         OptionError: a name that is taken.
     """
 
     def register(cls):
-        add(EMBEDDINGS, "word embedding", name, cls)
+        implied = {**(FILTERS if cls.reads_spellings else {}), **({} if cls.is_table else CORRECTIONS)}
+        cls.options = {**implied, **cls.options, **options}
+        EMBEDDINGS.add(name, cls, cls.options)
         return cls
 
     return register

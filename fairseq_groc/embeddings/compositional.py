@@ -17,10 +17,15 @@ from torch.utils.checkpoint import checkpoint
 from fairseq_groc.embeddings.base import WordEmbedding, register_embedding
 from fairseq_groc.embeddings.vocabulary import NUM_SYMBOLS, Vocabulary
 from fairseq_groc.modules.bags import Bags, average, convolve_and_pool, distinct, pick
+from fairseq_groc.registry import Option
 
 logger = logging.getLogger(__name__)
 SOME = 1024  # words whose size stands for that of all
 Encode = Callable[[Tensor, Tensor], Tensor]
+SURFACE = {  # options besides --char-filters, which all that reads spellings has
+    "char_embed_dim": Option(16, "size of a character's embedding", "count"),
+    "highway_layers": Option(1, "highway layers over the character features", "natural"),
+}
 DEFAULT_CHUNK = 32_768  # forms at a time: up to 3 GB with the released model's filters
 
 
@@ -124,7 +129,13 @@ class SurfaceEncoder(nn.Module):
             return self.highways(pooled.relu_())
 
 
-@register_embedding("compositional")
+@register_embedding(
+    "compositional",
+    **SURFACE,
+    lexicon_parts=Option(
+        "both", "what words are composed of besides their spelling", ("both", "relations", "definitions", "none")
+    ),
+)
 class CompositionalEmbedding(WordEmbedding):
     """Compute e_x = W_c [c_x ; r_x ; d_x] for every word of a vocabulary.
 

@@ -1,1 +1,7 @@
-"""Prefix encoders: from the embeddings of what was read to h."""
+"""Prefix encoders: from the embeddings of what was read to h, by the names that ``--prefix-encoder`` takes."""
+
+from fairseq_groc.encoders.base import ENCODERS, PrefixEncoder, State, register_encoder
+from fairseq_groc.encoders.lstm import LSTMEncoder
+from fairseq_groc.registry import Option
+
+__all__ = ["Option", "ENCODERS", "LSTMEncoder", "PrefixEncoder", "State", "register_encoder"]

@@ -1,17 +1,62 @@
-"""What a prefix encoder is. T: time; B: streams; d: embedding size."""
+"""What a prefix encoder is, and the names that encoders are registered by. T: time; B: streams; d: embedding size."""
 
 from __future__ import annotations
 
-from typing import List, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple, Type
 
 from torch import Tensor, nn
 
-State = List[Tuple[Tensor, Tensor]]  # per layer (h, c), each (1, B, size)
+from fairseq_groc.registry import Option, Registry
+
+State = Any  # a tree of tensors in tuples, lists and dicts, each (n, B, ...)
 
 
 class PrefixEncoder(nn.Module):
-    """From the embeddings of what was read to h, which meets the output embeddings; it knows no word."""
+    """From the embeddings of what was read to h, which meets the output embeddings; it knows no word.
 
-    def forward(self, x: Tensor, state: Optional[State] = None) -> Tuple[Tensor, State]:
-        """Return the encodings (T, B, d) of *x* (T, B, d) and the state after it; ``None`` is the zero state."""
+    What it remembers is its state alone, which others carry from block to block, cut from the graph, and reorder by stream.
+    """
+
+    options: Mapping[str, Option] = {}  # those that it takes, by name
+    width: int  # of h: where it is not d, the model maps h to d without a bias
+
+    @classmethod
+    def from_settings(cls, dim: int, settings: Dict[str, Any]) -> PrefixEncoder:
+        """Return an encoder of embeddings of size d by its options, by name."""
         raise NotImplementedError
+
+    def begin(self, limit: float) -> None:
+        """Set the parameters that training begins with: uniformly from -limit to limit, ``--init-range``."""
+        for parameter in self.parameters():
+            parameter.data.uniform_(-limit, limit)
+
+    def forward(self, x: Tensor, state: Optional[State] = None, context: Optional[Any] = None) -> Tuple[Tensor, Tensor, State]:
+        """Return h (T, B, width), what h was before its dropout (same shape), and the state after it.
+
+        Args:
+            x: embeddings, (T, B, d)
+            state: after what was read before; None: nothing was
+            context: what the batch says of its lines, ``net_input["context"]``; None: nothing
+        """
+        raise NotImplementedError
+
+
+ENCODERS: Registry[Type[PrefixEncoder]] = Registry("prefix encoder")
+
+
+def register_encoder(name: str, **options: Option):
+    """Register a subclass of ``PrefixEncoder`` as a choice of ``--prefix-encoder``.
+
+    Args:
+        options: that it takes, besides those of the class it is made from, by the name that the command line gives them
+
+    Raises:
+        OptionError: a name that is taken.
+    """
+
+    def register(cls):
+        cls.options = {**cls.options, **options}
+        ENCODERS.add(name, cls, cls.options)
+        return cls
+
+    return register

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
-from typing import Dict, Optional, Tuple
+from typing import Dict, Optional, Set, Tuple
+
+from fairseq.utils import apply_to_sample
+from torch import Tensor
 
 from fairseq_groc.data.streams import Block
 from fairseq_groc.encoders.base import State
@@ -34,17 +37,17 @@ class CarriedState:
         """Return the state before *block*; None, the zero state, at the beginning of a text."""
         if block.begin == 0:
             return None
-        state = self._states.get(block.text, {}).get(_key(block, block.begin))
-        if state is None or state[0][0].size(1) != batch_size:
+        states, key = self._states.get(block.text, {}), _key(block, block.begin)
+        if key not in states or _streams(states[key]) - {batch_size}:
             logger.warning(f"no state is carried into token {block.begin} of the streams of '{block.text}': beginning from zero")
             return None
-        return state
+        return states[key]
 
     def after(self, block: Block, state: State) -> None:
         """File the state at the end of *block*."""
         states = self._states.setdefault(block.text, {})
         states.pop(_key(block, block.end), None)  # the newest comes last
-        states[_key(block, block.end)] = [(h.detach(), c.detach()) for h, c in state]
+        states[_key(block, block.end)] = apply_to_sample(Tensor.detach, state)
         if self._update is None:
             _keep_newest(states, 2)
 
@@ -52,15 +55,30 @@ class CarriedState:
         """Return the newest state of every text as plain types and CPU tensors."""
         newest = {text: list(states.items())[-1:] for text, states in self._states.items()}
         return {
-            text: [[list(key), [[h.cpu(), c.cpu()] for h, c in state]] for key, state in states]
-            for text, states in newest.items()
+            text: [[list(key), apply_to_sample(Tensor.cpu, state)] for key, state in states] for text, states in newest.items()
         }
 
     def load_state_dict(self, saved: dict, device, dtype) -> None:
+        """Take what ``state_dict`` returned, numbers with a point as *dtype*."""
+
+        def moved(tensor: Tensor) -> Tensor:
+            return tensor.to(device, dtype if tensor.is_floating_point() else None)
+
         self._states = {
-            text: {tuple(key): [(h.to(device, dtype), c.to(device, dtype)) for h, c in state] for key, state in states}
-            for text, states in saved.items()
+            text: {tuple(key): apply_to_sample(moved, state) for key, state in states} for text, states in saved.items()
         }
+
+
+def reordered(state: State, order: Tensor) -> State:
+    """Return the state in which stream i goes on from stream order[i]."""
+    return apply_to_sample(lambda tensor: tensor.index_select(1, order), state)
+
+
+def _streams(state: State) -> Set[int]:
+    """Return of how many streams the tensors of a state are."""
+    sizes: Set[int] = set()
+    apply_to_sample(lambda tensor: sizes.add(tensor.size(1)), state)
+    return sizes
 
 
 def _keep_newest(states: Dict[Key, State], count: int) -> None:

@@ -86,7 +86,7 @@ class Grid:
             upper = getattr(best, name) == values[-1]
             beyond = [value for value in values if (value > begun[-1] if upper else value < begun[0])]
             if len(beyond) < STEPS:
-                more[name] = tuple(sorted({*values, *_beyond(OPTIONS[name].kind, values, upper, tokens)}))
+                more[name] = tuple(sorted({*values, *_beyond(str(OPTIONS[name].kind), values, upper, tokens)}))
         return Grid(self.cache, {**self.values, **more}) if more else None
 
 

@@ -6,8 +6,10 @@ from fairseq_groc.heads.convolutional import ConvolutionalOutput
 from fairseq_groc.heads.mappings import BilinearOutput, CompositionalOutput, DeepResidualOutput, DualNonlinearOutput
 from fairseq_groc.heads.mixture import MixtureOfSoftmaxes
 from fairseq_groc.heads.table import LookupOutput, TiedOutput
+from fairseq_groc.registry import Option
 
 __all__ = [
+    "Option",
     "ACTIVATIONS",
     "HEADS",
     "BilinearOutput",

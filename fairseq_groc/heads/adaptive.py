@@ -12,9 +12,16 @@ from fairseq_groc.heads.base import register_head
 from fairseq_groc.heads.table import BiasedOutput, TiedOutput
 from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK, chunked_cross_entropy
 from fairseq_groc.modules.packed_state import pack, unpack
+from fairseq_groc.registry import Option
 
 
-@register_head("adaptive", embedding="adaptive")
+@register_head(
+    "adaptive",
+    embedding="adaptive",
+    adaptive_scoring=Option(
+        "words", "score all words, or the bins, then the words of one (an adaptive softmax)", ("words", "bins")
+    ),
+)
 class HierarchicalOutput(BiasedOutput):
     """p(x) = p(x | first bin and the other bins), times p(x | its bin) for a word of another bin (Grave et al. 2017).
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_groc.embeddings.base import EMBEDDINGS, FILTERS
 from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK, chunked_cross_entropy
-from fairseq_groc.registry import add
+from fairseq_groc.registry import Option, Registry
 
 ACTIVATIONS = {
     "identity": nn.Identity,
@@ -29,9 +30,15 @@ class OutputHead(nn.Module):
         width: size of the h that the head takes; None: d
     """
 
+    options: Mapping[str, Option] = {}  # those that it takes, by name
     needs_spellings = False  # whether forward uses the vocabulary
     computes = True  # whether forward costs more than passing parameters on
     plain_softmax = True  # whether p(x | h) = softmax(E_out query(h) + b)
+
+    @classmethod
+    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> OutputHead:
+        """Return a head over the words of a dictionary and embeddings of size d by its options, by name."""
+        raise NotImplementedError
 
     def forward(self, embeddings: Tensor, vocabulary=None) -> Tuple[Tensor, Tensor]:
         """Return E_out (V, width) and b (V).
@@ -73,34 +80,29 @@ class OutputHead(nn.Module):
 
 
 class Head(NamedTuple):
-    """A registered head.
+    """A registered head, and the word embedding that goes with it: a name of ``embeddings.EMBEDDINGS``."""
 
-    Args:
-        build: from words, d and the settings (``options.HeadConfig``, by name) to the module
-        embedding: the word embedding that goes with it, a name of ``embeddings.EMBEDDINGS``
-        needs_spellings: whether its forward uses the vocabulary
-    """
-
-    build: Callable[[Sequence[str], int, Dict[str, Any]], OutputHead]
+    kind: Type[OutputHead]
     embedding: str
-    needs_spellings: bool
 
 
-HEADS: Dict[str, Head] = {}
+HEADS: Registry[Head] = Registry("output head", EMBEDDINGS.options)
 
 
-def register_head(name: str, embedding: str = "rows"):
-    """Register a class that has ``from_settings(words, dim, settings)`` as a choice of ``--output-head``.
+def register_head(name: str, embedding: str = "rows", **options: Option):
+    """Register a subclass of ``OutputHead`` as a choice of ``--output-head``.
 
     Args:
         embedding: the word embedding that goes with it, a name of ``embeddings.EMBEDDINGS``
+        options: that it takes, besides those of the class it is made from, by the name that the command line gives them
 
     Raises:
         OptionError: a name that is taken.
     """
 
     def register(cls):
-        add(HEADS, "output head", name, Head(cls.from_settings, embedding, cls.needs_spellings))
+        cls.options = {**(FILTERS if cls.needs_spellings else {}), **cls.options, **options}
+        HEADS.add(name, Head(cls, embedding), cls.options)
         return cls
 
     return register

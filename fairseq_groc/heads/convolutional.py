@@ -7,12 +7,13 @@ from typing import Any, Dict, Sequence, Tuple
 import torch
 from torch import Tensor, nn
 
-from fairseq_groc.embeddings.compositional import SurfaceEncoder
+from fairseq_groc.embeddings.base import CORRECTIONS
+from fairseq_groc.embeddings.compositional import SURFACE, SurfaceEncoder
 from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.heads.base import OutputHead, register_head
 
 
-@register_head("convolutional")
+@register_head("convolutional", "rows", **SURFACE, correction_dim=CORRECTIONS["correction_dim"])
 class ConvolutionalOutput(OutputHead):
     """E_out = CNN(characters) + correction M: a CNN softmax with a linear correction a word (Jozefowicz et al. 2016).
 

@@ -9,6 +9,9 @@ from torch import Tensor, nn
 from fairseq_groc.heads.base import ACTIVATIONS, OutputHead, register_head
 from fairseq_groc.heads.table import BiasedOutput
 from fairseq_groc.modules.dropout import VariationalDropout
+from fairseq_groc.registry import Option
+
+ACTIVATION = Option("relu", "of the output network, and of dual_nonlinear", ACTIVATIONS)
 
 
 @register_head("bilinear")
@@ -27,7 +30,11 @@ class BilinearOutput(BiasedOutput):
         return self.mapping(embeddings), self.biases()
 
 
-@register_head("dual_nonlinear")
+@register_head(
+    "dual_nonlinear",
+    output_joint_dim=Option(0, "joint size of dual_nonlinear; 0: that of the embeddings", "natural"),
+    output_activation=ACTIVATION,
+)
 class DualNonlinearOutput(BiasedOutput):
     """p = softmax(act(E U + b_u) act(V h + b_v) + b) (Pappas et al. 2018; DRILL, eq. 5). Parameters: 2 j (d + 1) + V.
 
@@ -69,6 +76,15 @@ class OutputNetwork(nn.Module):
         to_previous: add E^(j-1) to each layer's output as well (eq. 10)
     """
 
+    options = {
+        "output_depth": Option(0, "depth k of the output network (GroC, eq. 4; DRILL, eq. 8)", "natural"),
+        "output_activation": ACTIVATION,
+        "output_dropout_kind": Option("variational", "inside the output network", ("variational", "standard")),
+        "output_residual": Option(
+            "input", "what each layer of the output network adds (DRILL, eq. 10)", ("input", "input+previous")
+        ),
+    }
+
     def __init__(
         self, dim: int, depth: int, activation: str, dropout: float, kind: str = "variational", to_previous: bool = False
     ):
@@ -80,7 +96,7 @@ class OutputNetwork(nn.Module):
 
     @classmethod
     def from_settings(cls, dim: int, settings: Dict[str, Any]) -> "OutputNetwork":
-        """Build from the options of ``--output-head``."""
+        """Build from ``options``, and the dropout of all heads."""
         kind, to_previous = settings["output_dropout_kind"], settings["output_residual"] == "input+previous"
         depth, activation, dropout = (settings[name] for name in ("output_depth", "output_activation", "output_dropout"))
         return cls(dim, depth, activation, dropout, kind, to_previous)
@@ -94,7 +110,7 @@ class OutputNetwork(nn.Module):
         return output
 
 
-@register_head("deep_residual")
+@register_head("deep_residual", "rows", **OutputNetwork.options)
 class DeepResidualOutput(BiasedOutput):
     """E_out = network(E_in) with a bias a word (Pappas and Henderson 2019). Parameters: k (d^2 + d) + V.
 
@@ -115,7 +131,13 @@ class DeepResidualOutput(BiasedOutput):
         return self.network(embeddings), self.biases()
 
 
-@register_head("compositional_output", embedding="compositional")
+@register_head(
+    "compositional_output",
+    embedding="compositional",
+    **OutputNetwork.options,
+    output_query=Option("identity", "what h is made of before it meets output embeddings", ("identity", "linear")),
+    bias_activation=Option("identity", "of the predicted bias", ACTIVATIONS),
+)
 class CompositionalOutput(OutputHead):
     """E_out = network(E_in), b = sigma(E_out w + a) (GroC, eq. 4 and 5): no word has a parameter of its own.
 

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from fairseq_groc.heads.base import register_head
 from fairseq_groc.heads.table import BiasedOutput
 from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK, chunked_cross_entropy
+from fairseq_groc.registry import Option
 
 
-@register_head("mixture_of_softmaxes")
+@register_head("mixture_of_softmaxes", num_softmaxes=Option(15, "softmaxes of mixture_of_softmaxes", "count"))
 class MixtureOfSoftmaxes(BiasedOutput):
     """p = sum over k of pi_k softmax(E_in tanh(W_k h + w_k) + b), pi = softmax(P h) (Yang et al. 2018). K softmaxes.
 

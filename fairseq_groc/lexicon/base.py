@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Callable, Dict, List, Protocol, Tuple
+from typing import Callable, List, Protocol, Tuple
 
-from fairseq_groc.registry import add
+from fairseq_groc.registry import Registry
 
 # Words of a gloss: letters and digits, with apostrophes and hyphens inside ("one's", "well-known").
 _WORD = re.compile(r"[\w'-]*\w[\w'-]*")
@@ -47,7 +47,7 @@ class Lexicon(Protocol):
         """Return the entry of *word*, at most so many relations and gloss words."""
 
 
-LEXICONS: Dict[str, Callable[..., Lexicon]] = {}
+LEXICONS: Registry[Callable[..., Lexicon]] = Registry("lexicon")
 
 
 def register_lexicon(name: str):
@@ -58,7 +58,7 @@ def register_lexicon(name: str):
     """
 
     def register(cls):
-        add(LEXICONS, "lexicon", name, cls)
+        LEXICONS.add(name, cls)
         return cls
 
     return register

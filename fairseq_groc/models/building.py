@@ -7,9 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
 from fairseq_groc.embeddings import EMBEDDINGS, WordEmbedding
 from fairseq_groc.embeddings.compositional import filter_widths
 from fairseq_groc.embeddings.corrections import Corrections
-from fairseq_groc.errors import OptionError
 from fairseq_groc.heads import HEADS, Head, OutputHead
-from fairseq_groc.registry import find
 
 
 def build_embedding(words: Sequence[str], dim: int, settings: Dict[str, Any]) -> WordEmbedding:
@@ -18,36 +16,30 @@ def build_embedding(words: Sequence[str], dim: int, settings: Dict[str, Any]) ->
     Args:
         words: of the vocabulary
         dim: d
-        settings: the options of ``options.HeadConfig`` by name
+        settings: the options of the head and of its embedding, by name
     """
     return _embedding(settings).from_settings(words, dim, settings)
 
 
 def build_head(words: Sequence[str], dim: int, settings: Dict[str, Any]) -> OutputHead:
     """Return the head that ``settings["output_head"]`` names."""
-    return _head(settings).build(words, dim, settings)
+    return _head(settings).kind.from_settings(words, dim, settings)
 
 
 def build_corrections(words: Sequence[str], dim: int, settings: Dict[str, Any]) -> Optional[Corrections]:
-    """Return the corrections that ``settings["corrections"]`` asks for.
-
-    Raises:
-        OptionError: the word embeddings are not composed.
-    """
-    where = settings["corrections"]
+    """Return the corrections that ``settings["corrections"]`` asks for, which only composed words have."""
+    where = settings.get("corrections", "none")
     if where == "none":
         return None
-    if _embedding(settings).is_table:
-        raise OptionError(f"--corrections {where} goes with composed words: --output-head compositional_output")
     return Corrections(words, dim, settings["correction_dim"], settings["correction_dropout"], where)
 
 
 def _head(settings: Dict[str, Any]) -> Head:
-    return find(HEADS, "output head", settings["output_head"])
+    return HEADS.find(settings["output_head"])
 
 
 def _embedding(settings: Dict[str, Any]) -> Type[WordEmbedding]:
-    return find(EMBEDDINGS, "word embedding", _head(settings).embedding)
+    return EMBEDDINGS.find(_head(settings).embedding)
 
 
 def ngram_widths(settings: Dict[str, Any]) -> List[int]:
@@ -57,7 +49,7 @@ def ngram_widths(settings: Dict[str, Any]) -> List[int]:
 
 def needs_spellings(settings: Dict[str, Any]) -> bool:
     """Say whether word embedding or head need the vocabulary's spellings."""
-    return _head(settings).needs_spellings or _embedding(settings).reads_spellings
+    return _head(settings).kind.needs_spellings or _embedding(settings).reads_spellings
 
 
 def lexicon_parts(settings: Dict[str, Any]) -> Tuple[bool, bool]:

@@ -1,7 +1,8 @@
 """``groc_lstm_lm``: an LSTM language model with any of the package's heads."""
 
-from dataclasses import dataclass, field
-from typing import Dict, List, Optional
+import functools
+from dataclasses import dataclass, field, make_dataclass
+from typing import AbstractSet, Any, Optional
 
 from fairseq.models import (
     ARCH_CONFIG_REGISTRY,
@@ -12,24 +13,36 @@ from fairseq.models import (
 )
 from torch import Tensor, nn
 
-from fairseq_groc.encoders.base import State
-from fairseq_groc.encoders.carried import CarriedState
-from fairseq_groc.encoders.lstm import LSTMEncoder
+from fairseq_groc.embeddings import EMBEDDINGS
+from fairseq_groc.encoders import ENCODERS, PrefixEncoder, State
+from fairseq_groc.encoders.carried import CarriedState, reordered
 from fairseq_groc.errors import OptionError
-from fairseq_groc.options import SharedHeadConfig, expect, read_numbers
+from fairseq_groc.heads import HEADS
+from fairseq_groc.options import (
+    COMMON,
+    SHARED_OPTIONS,
+    TRAINING,
+    SharedHeadConfig,
+    as_fields,
+    expect,
+    options_of,
+    read_numbers,
+    refuse_unused,
+    widen,
+)
 from fairseq_groc.presets import PRESETS
+from fairseq_groc.registry import check_options
 
 
 @dataclass
-class GrocLSTMLanguageModelConfig(SharedHeadConfig):  # type: ignore[misc, valid-type]
-    """Sizes and dropouts; the defaults are GroC's for Penn Treebank (appendix B.1)."""
+class SizeConfig(SharedHeadConfig):  # type: ignore[misc, valid-type]
+    """What every model has besides its word embedding and head."""
 
-    decoder_embed_dim: int = field(default=300, metadata={"help": "embedding size d, also of the last LSTM layer"})
-    decoder_hidden_size: int = field(default=1024, metadata={"help": "units of the LSTM layers before the last"})
-    decoder_layers: int = field(default=2, metadata={"help": "number of LSTM layers"})
-    dropout: float = field(default=0.65, metadata={"help": "variational dropout between LSTM layers"})
-    dropout_in: float = field(default=0.4, metadata={"help": "variational dropout of the input embeddings"})
-    dropout_out: float = field(default=0.0, metadata={"help": "variational dropout of the last LSTM layer"})
+    decoder_embed_dim: int = field(default=300, metadata={"help": "embedding size d"})
+    prefix_encoder: str = field(default="lstm", metadata={"help": f"what reads the text: {', '.join(ENCODERS)}"})
+
+
+GrocLSTMLanguageModelConfig = make_dataclass("GrocLSTMLanguageModelConfig", as_fields(ENCODERS.options), bases=(SizeConfig,))
 
 
 @register_model("groc_lstm_lm", dataclass=GrocLSTMLanguageModelConfig)
@@ -44,77 +57,79 @@ class GrocLSTMLanguageModel(FairseqLanguageModel):
             OptionError: the task is not ``wordnet_lexicon``, or a size that no model has.
         """
         _require_task(hasattr(task, "adapter_for"), type(task).__name__)
-        for name in ("decoder_embed_dim", "decoder_hidden_size", "decoder_layers"):
-            expect(name, getattr(cfg, name), low=1)
-        for name in ("dropout", "dropout_in", "dropout_out"):
-            expect(name, getattr(cfg, name), low=0, high=1)
         return cls(GrocLSTMDecoder(task.dictionary, cfg))
 
     def get_targets(self, sample, net_output):
         return sample["target"]
 
 
+def build_encoder(cfg) -> PrefixEncoder:
+    """Return the prefix encoder that the options of a model ask for.
+
+    Raises:
+        OptionError: there is none of that name, or a value that it does not take.
+    """
+    kind = ENCODERS.find(getattr(cfg, "prefix_encoder", "lstm"))  # a checkpoint may be older than an option
+    settings = {name: getattr(cfg, name, option.default) for name, option in kind.options.items()}
+    check_options(kind.options, settings)
+    return kind.from_settings(cfg.decoder_embed_dim, settings)
+
+
 class GrocLSTMDecoder(FairseqIncrementalDecoder):
-    """Embedding, LSTM, logits. Embedding and logits are empty until ``attach_head`` puts the task's in their place."""
+    """Embedding, prefix encoder, logits. Embedding and logits are empty until ``attach_head`` puts the task's in their place."""
 
     def __init__(self, dictionary, cfg):
         super().__init__(dictionary)
-        dim, size = cfg.decoder_embed_dim, len(dictionary)
-        self.embed_tokens = nn.Embedding(size, dim, dictionary.pad(), device="meta")
-        self.encoder = LSTMEncoder(dim, cfg.decoder_hidden_size, cfg.decoder_layers, cfg.dropout, cfg.dropout_in, cfg.dropout_out)
-        self.output_projection = nn.Linear(dim, size, device="meta")
+        expect("decoder_embed_dim", cfg.decoder_embed_dim, low=1)
+        encoder = build_encoder(cfg)
+        self.embed_tokens = nn.Embedding(len(dictionary), cfg.decoder_embed_dim, dictionary.pad(), device="meta")
+        self.encoder = encoder
+        self.output_projection = nn.Linear(encoder.width, len(dictionary), device="meta")
         self.carried = {True: CarriedState(), False: CarriedState()}  # in training, in evaluation
-        for parameter in self.encoder.parameters():
-            parameter.data.uniform_(-cfg.init_range, cfg.init_range)
+        encoder.begin(cfg.init_range)
 
-    def forward(self, prev_output_tokens: Tensor, encoder_out=None, incremental_state=None, src_lengths=None, block=None):
+    def forward(
+        self, prev_output_tokens: Tensor, encoder_out=None, incremental_state=None, src_lengths=None, block=None, context=None
+    ):
         """Return logits (B, T, V), -inf for impossible words.
 
-        The second value has the encodings ``features`` h (B, T, d).
+        The second value has the encodings ``features``, h (B, T, width), and ``last``, what they were before dropout.
 
         Args:
             prev_output_tokens: (B, T)
             incremental_state: in generation; then only the last token is read
             block: which block of a text this is, if the state is carried; otherwise it begins at zero
+            context: what the batch says of its lines
         """
         if incremental_state is not None:
             prev_output_tokens = prev_output_tokens[:, -1:]
         x = self.embed_tokens(prev_output_tokens.t())  # (T, B, d)
         before = self._state_before(block, incremental_state, x.size(1))
-        h, after = self.encoder(x, before)  # (T, B, d)
+        h, last, after = self.encoder(x, before, context)  # (T, B, width)
         self._keep_state(block, incremental_state, after)
-        h = h.transpose(0, 1)  # (B, T, d)
-        return self.output_projection(h), {"attn": None, "features": h}
+        h = h.transpose(0, 1)  # (B, T, width)
+        return self.output_projection(h), {"attn": None, "features": h, "last": last.transpose(0, 1)}
 
     def _state_before(self, block, incremental_state, batch_size: int) -> Optional[State]:
         if incremental_state is not None:
-            cached = self.get_incremental_state(incremental_state, "lstm")
-            return None if cached is None else _unpack(cached)
+            return self._incremental(incremental_state).get("state")
         return self.carried[self.training].before(block, batch_size) if block is not None else None
 
     def _keep_state(self, block, incremental_state, after: State) -> None:
         if incremental_state is not None:
-            self.set_incremental_state(incremental_state, "lstm", _pack(after))
+            self.set_incremental_state(incremental_state, "encoder", {"state": after})
         elif block is not None:
             self.carried[self.training].after(block, after)
 
     def reorder_incremental_state(self, incremental_state, new_order: Tensor) -> None:
-        cached = self.get_incremental_state(incremental_state, "lstm")
-        if cached is not None:
-            moved = {name: value.index_select(1, new_order) for name, value in cached.items()}
-            self.set_incremental_state(incremental_state, "lstm", moved)
+        cached = self._incremental(incremental_state)
+        self.set_incremental_state(incremental_state, "encoder", reordered(cached, new_order))
+
+    def _incremental(self, incremental_state) -> Any:
+        return self.get_incremental_state(incremental_state, "encoder") or {}
 
     def max_positions(self) -> int:
         return int(1e9)  # recurrent: any length
-
-
-def _pack(state: State) -> Dict[str, Tensor]:
-    return {f"{name}{i}": value for i, pair in enumerate(state) for name, value in zip("hc", pair)}
-
-
-def _unpack(cached: Dict[str, Tensor]) -> State:
-    layers: List = [(cached[f"h{i}"], cached[f"c{i}"]) for i in range(len(cached) // 2)]
-    return layers
 
 
 def _require_task(fits: bool, task: str) -> None:
@@ -124,15 +139,30 @@ def _require_task(fits: bool, task: str) -> None:
 
 def _architecture(options: dict):
     def apply(args) -> None:
-        if hasattr(args, "task"):
+        typed = set(vars(args)) if hasattr(args, "task") else set()  # else it is no command line, and has every option
+        if typed:
             _require_task(args.task == "wordnet_lexicon", f"--task {args.task}")
         read_numbers(args)
         for name, value in options.items():
             setattr(args, name, getattr(args, name, value))
+        if typed:
+            _refuse_unused(args, typed)
 
     return apply
+
+
+def _refuse_unused(args, typed: AbstractSet[str]) -> None:
+    """Refuse what is typed for nothing; what a preset has may be for another head than the one that is typed."""
+    head = getattr(args, "output_head", COMMON["output_head"].default)
+    encoder = getattr(args, "prefix_encoder", "lstm")
+    if head in HEADS:  # else the task says so
+        refuse_unused(typed & SHARED_OPTIONS.keys(), {**TRAINING, **options_of(head)}, f"--output-head {head}")
+    refuse_unused(typed & ENCODERS.options.keys(), ENCODERS.find(encoder).options, f"--prefix-encoder {encoder}")
 
 
 ARCH_CONFIG_REGISTRY["groc_lstm_lm"] = _architecture({})  # so that the task is checked here too
 for _name, _preset in PRESETS.items():
     register_model_architecture("groc_lstm_lm", _name)(_architecture(_preset.options))
+for registry in (HEADS, EMBEDDINGS):
+    registry.listen(functools.partial(widen, "model", "groc_lstm_lm", of_task=True))
+ENCODERS.listen(functools.partial(widen, "model", "groc_lstm_lm"))

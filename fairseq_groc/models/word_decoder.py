@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple, cast
 
 import numpy as np
 import torch
@@ -23,7 +23,8 @@ from fairseq_groc.models.word_layers import InputLayer, OutputLayer
 from fairseq_groc.models.word_matrices import WordMatrices
 from fairseq_groc.modules.packed_state import pack, unpack
 from fairseq_groc.modules.probabilities import LOG_ZERO
-from fairseq_groc.options import OPTIONS_VERSION, flag
+from fairseq_groc.options import OPTIONS_VERSION
+from fairseq_groc.registry import flag
 
 logger = logging.getLogger(__name__)
 OUTPUTS = ("output_projection", "fc_out", "fc3")  # what makes the logits: transformer and lightconv, lstm, fconv
@@ -38,7 +39,7 @@ def attach_head(
 
     Args:
         decoder: of a fairseq model, with ``embed_tokens`` and one of ``OUTPUTS``
-        settings: the options of ``options.HeadConfig`` by name
+        settings: the options of the head and of its embedding, by name
         vocabulary: for heads that read spellings
         init_range: parameters of rows and head begin uniformly from minus to plus this, composed embeddings at that size
         every_entry: give the dictionary's special entries and fillers a probability too, as label smoothing needs it
@@ -99,20 +100,23 @@ class WordDecoder(ChangingVocabulary):
     carried: Optional[Dict[bool, CarriedState]] = None  # the decoder's between blocks, in training and not; None: it has none
     _memory: Tuple[Any, Optional[Memory]] = (None, None)  # of the streams that were read last, and where they are
 
-    def forward(self, prev_output_tokens, *args, block: Optional[Block] = None, **kwargs):
+    def forward(self, prev_output_tokens, *args, block: Optional[Block] = None, context=None, **kwargs):
         """Run the decoder; in evaluation with an adapter the second value also has its ``view`` of the block.
 
         Args:
             prev_output_tokens: (B, T)
             block: which piece of a running text this is; None: every row begins its text, or goes on in generation
+            context: what the batch says of its lines, for the prefix encoder; None: nothing
         """
         if self.carried is not None:
-            kwargs["block"] = block
-        scores, extra = super().forward(prev_output_tokens, *args, **kwargs)  # type: ignore[misc]
+            kwargs.update(block=block, context=context)
         if self.training or self.adapter is None:  # type: ignore[attr-defined]
-            return scores, extra
-        h = getattr(self, self.output_layer_name).features
+            return super().forward(prev_output_tokens, *args, **kwargs)  # type: ignore[misc]
         memory, pad = self._memory_for(block, kwargs.get("incremental_state")), self.dictionary.pad()
+        with memory.reading(cast(nn.Module, self), prev_output_tokens, running=block is not None) as read:
+            scores, extra = super().forward(prev_output_tokens, *args, **kwargs)  # type: ignore[misc]
+            h = getattr(self, self.output_layer_name).features
+            read.append(h)
         view = memory.see(h, self._predictable(prev_output_tokens[:, -h.size(1) :]), pad)
         return scores, {**(extra if isinstance(extra, dict) else {"attn": extra}), "view": view}
 
@@ -218,7 +222,7 @@ class WordDecoder(ChangingVocabulary):
         differing = [
             f"{flag(key)} {self.settings[key]} (checkpoint: {value})"
             for key, value in saved["settings"].items()
-            if key not in ("output_dropout", "correction_dropout") and self.settings.get(key) != value
+            if key in self.settings and key not in ("output_dropout", "correction_dropout") and self.settings[key] != value
         ]
         if differing:
             _refuse(f"options differ from the checkpoint's: {'; '.join(differing)}. Give the checkpoint's or start anew.")

@@ -3,17 +3,18 @@
 from torch import Tensor
 
 
-def activation_penalty(h: Tensor, real: Tensor, size: float, change: float) -> Tensor:
-    """Return *size* times the mean of h^2 and *change* times that of (h_t+1 - h_t)^2 (Merity et al. 2017, AR and TAR).
+def activation_penalty(h: Tensor, last: Tensor, real: Tensor, size: float, change: float) -> Tensor:
+    """Return *size* times the mean of h^2 and *change* times that of (last_t+1 - last_t)^2 (Merity et al. 2017, AR and TAR).
 
     Args:
         h: encodings (B, T, d), after their dropout
+        last: the same before it
         real: which are no padding, (B, T); padding is on the right
         size: alpha
         change: beta; differences to padding do not count, and a block of one token has none
     """
-    h = h.float()
-    squares, changes = h.square().mean(2), (h[:, 1:] - h[:, :-1]).square().mean(2)  # (B, T), (B, T - 1)
+    h, last = h.float(), last.float()
+    squares, changes = h.square().mean(2), (last[:, 1:] - last[:, :-1]).square().mean(2)  # (B, T), (B, T - 1)
     return size * _mean(squares, real) + change * _mean(changes, real[:, 1:])
 
 

@@ -7,7 +7,8 @@ import torch
 
 from fairseq_groc.adapters import CACHES, OPTIONS
 from fairseq_groc.errors import OptionError
-from fairseq_groc.options import expect, flag
+from fairseq_groc.options import expect
+from fairseq_groc.registry import check_options, flag
 from fairseq_groc.tasks.workers import rank_and_world
 
 logger = logging.getLogger(__name__)
@@ -51,10 +52,7 @@ def check_use(cfg) -> None:
             expect(name, getattr(cfg, name), low=least)
     if cfg.add_bos_token:
         raise OptionError("--add-bos-token: every text begins with </s> here. Leave it out.")
-    for name, option in OPTIONS.items():
-        expected = option.refusal(getattr(cfg, name))
-        if expected:
-            raise OptionError(f"{flag(name)} {getattr(cfg, name)}: expected {expected}")
+    check_options(OPTIONS, {name: getattr(cfg, name) for name in OPTIONS})
 
 
 def check_needed(cfg) -> None:

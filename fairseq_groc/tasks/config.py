@@ -1,27 +1,20 @@
 """The options of ``wordnet_lexicon``."""
 
 from dataclasses import Field, dataclass, field, fields, make_dataclass
-from typing import Any, Dict, List, Optional, Tuple
+from typing import List, Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
-from hydra.core.config_store import ConfigStore
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import II
 
-from fairseq_groc.adapters import OPTIONS, Option
+from fairseq_groc.adapters import OPTIONS
 from fairseq_groc.embeddings.compositional import DEFAULT_CHUNK
 from fairseq_groc.embeddings.sampled_updates import REFRESH_INTERVAL
-from fairseq_groc.errors import OptionError
-from fairseq_groc.options import HeadConfig, flag
+from fairseq_groc.options import HeadConfig, as_fields
 from fairseq_groc.tasks.resuming import ResumingConfig
 
 TASK = "wordnet_lexicon"
 DEFAULT_BLOCK = 35  # GroC, appendix B.1
-
-
-def as_fields(options: Dict[str, Option]) -> List[Tuple[str, type, Any]]:
-    """Return options of adapters as fields of a dataclass."""
-    return [(n, type(o.default), field(default=o.default, metadata={"help": o.help})) for n, o in options.items()]
 
 
 @dataclass
@@ -103,20 +96,3 @@ def adapter_fields() -> List[Field]:
     """Return the task's options of adapters, with those of caches that were registered after it."""
     names = {f.name for f in fields(RememberedConfig) if f.name != "_name"} | OPTIONS.keys()
     return [f for f in fields(TASK_DATACLASS_REGISTRY[TASK]) if f.name in names]
-
-
-def widen_task(options: Dict[str, Option]) -> None:
-    """Give the registered task more options of adapters, as ``register_task`` gave it the first.
-
-    Raises:
-        OptionError: the task has an option of that name.
-    """
-    narrow = TASK_DATACLASS_REGISTRY[TASK]
-    taken = [flag(name) for name in options if name in narrow.__dataclass_fields__]
-    if taken:
-        raise OptionError(f"{', '.join(taken)}: an option of --task {TASK} already. Give the cache's another name.")
-    wide = make_dataclass(narrow.__name__, as_fields(options), bases=(narrow,))
-    TASK_DATACLASS_REGISTRY[TASK] = TASK_REGISTRY[TASK].__dataclass = wide
-    node = wide()
-    node._name = TASK
-    ConfigStore.instance().store(name=TASK, group="task", node=node, provider="fairseq")

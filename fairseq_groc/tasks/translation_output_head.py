@@ -1,31 +1,34 @@
 """``translation_output_head``: fairseq's translation with a head of the package's on the decoder (DRILL, section 4.2)."""
 
-from dataclasses import dataclass, field
+import functools
+from dataclasses import dataclass
 
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
+from fairseq_groc.embeddings import EMBEDDINGS
 from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.errors import OptionError
-from fairseq_groc.heads import ACTIVATIONS, HEADS
+from fairseq_groc.heads import HEADS
 from fairseq_groc.models.building import lexicon_parts, needs_spellings, ngram_widths
 from fairseq_groc.models.word_decoder import attach_head
-from fairseq_groc.options import HeadConfig, head_settings
+from fairseq_groc.options import HeadConfig, head_settings, refuse_unused_of_task, widen
 from fairseq_groc.tasks.resuming import ResumingConfig, mend_before_resuming
 
 
 @dataclass
-class TranslationOutputHeadConfig(HeadConfig, TranslationConfig, ResumingConfig):
-    """Options of fairseq's task and of the head."""
+class TranslationOutputHeadConfig(HeadConfig, TranslationConfig, ResumingConfig):  # type: ignore[misc, valid-type]
+    """Options of fairseq's task and of the head, whose defaults are DRILL's (section 4.2)."""
 
-    output_head: str = field(default="deep_residual", metadata={"help": f"one of {', '.join(HEADS)}"})
-    output_depth: int = field(default=2, metadata={"help": "depth k of the output network (DRILL, section 4.2: 2)"})
-    output_activation: str = field(
-        default="sigmoid", metadata={"help": f"of the output network (DRILL, section 4.2: sigmoid): {', '.join(ACTIVATIONS)}"}
-    )
+    output_head: str = "deep_residual"
+    output_depth: int = 2
+    output_activation: str = "sigmoid"
 
 
-@register_task("translation_output_head", dataclass=TranslationOutputHeadConfig)
+TASK = "translation_output_head"
+
+
+@register_task(TASK, dataclass=TranslationOutputHeadConfig)
 class TranslationOutputHeadTask(TranslationTask):
     """Encoder-decoder models whose decoder has one of the package's heads; everything else is fairseq's."""
 
@@ -39,9 +42,11 @@ class TranslationOutputHeadTask(TranslationTask):
         """
         saved = self.state.state_dict.get("groc", {}) if from_checkpoint else {}
         settings = saved.get("head") or head_settings(self.cfg)
+        if not from_checkpoint:
+            refuse_unused_of_task(self.cfg, TASK)
         if any(lexicon_parts(settings)):
             raise OptionError("translation has no lexicon tables: give --output-head deep_residual, say, or --lexicon-parts none")
-        if settings["corrections"] != "none":
+        if settings.get("corrections", "none") != "none":
             raise OptionError("--corrections goes with --task wordnet_lexicon alone: leave it out")
         if not from_checkpoint:
             mend_before_resuming(self.cfg)
@@ -49,7 +54,11 @@ class TranslationOutputHeadTask(TranslationTask):
         model = super().build_model(cfg, from_checkpoint)
         if model.encoder.embed_tokens is model.decoder.embed_tokens:
             raise OptionError("the head takes over the decoder's embeddings: leave --share-all-embeddings out")
-        words, widths = self.target_dictionary.symbols, ngram_widths(settings)
-        vocabulary = Vocabulary.of_words(words, widths) if needs_spellings(settings) else None
+        words = self.target_dictionary.symbols
+        vocabulary = Vocabulary.of_words(words, ngram_widths(settings)) if needs_spellings(settings) else None
         attach_head(model.decoder, settings, vocabulary, self.cfg.init_range, every_entry=True)
         return model
+
+
+for registry in (HEADS, EMBEDDINGS):
+    registry.listen(functools.partial(widen, "task", TASK))

@@ -1,5 +1,6 @@
 """``wordnet_lexicon``: language modelling over streams, with lexicon tables beside the dictionary."""
 
+import functools
 import logging
 import os
 from pathlib import Path
@@ -11,15 +12,16 @@ from fairseq.data import Dictionary, iterators
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import FairseqTask, register_task
 
-from fairseq_groc.adapters import OPTIONS, Adapter, AdapterSettings
-from fairseq_groc.adapters.base import on_registration
+from fairseq_groc.adapters import CACHES, OPTIONS, Adapter, AdapterSettings
 from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
+from fairseq_groc.embeddings import EMBEDDINGS
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.stored import tuned_adapters
+from fairseq_groc.heads import HEADS
 from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
 from fairseq_groc.models.word_decoder import attach_head
-from fairseq_groc.options import HeadConfig, head_settings
+from fairseq_groc.options import default_settings, head_settings, refuse_unused_of_task, widen
 from fairseq_groc.tasks.adapting import check_remembered, make_adapter, report_impossible
 from fairseq_groc.tasks.building import begin_corrections, complete, configure, lexicon_vocabulary, slowed
 from fairseq_groc.tasks.checks import (
@@ -31,7 +33,7 @@ from fairseq_groc.tasks.checks import (
     check_updates,
     check_use,
 )
-from fairseq_groc.tasks.config import DEFAULT_BLOCK, TASK, WordnetLexiconConfig, widen_task
+from fairseq_groc.tasks.config import DEFAULT_BLOCK, TASK, WordnetLexiconConfig
 from fairseq_groc.tasks.generation import prefix_of
 from fairseq_groc.tasks.resuming import mend_before_resuming
 from fairseq_groc.tasks.workers import early_stop, early_stop_function, forget_earlier_training, gather, rank_and_world
@@ -91,7 +93,10 @@ class WordnetLexiconTask(FairseqTask):
         else:
             complete(cfg, self.cfg)
         options = cfg if self._trains and hasattr(cfg, "output_head") else self.cfg
-        settings = {**head_settings(HeadConfig()), **saved["head"]} if "head" in saved else head_settings(options)
+        head = saved.get("head")  # its options are the checkpoint's, and those that are newer by default
+        settings = {**default_settings(head["output_head"]), **head} if head else head_settings(options)
+        if self._trains and options is self.cfg:
+            refuse_unused_of_task(self.cfg, TASK)
         block = self.cfg.tokens_per_sample or DEFAULT_BLOCK
         if not from_checkpoint:
             self.state.merge_state_dict({"groc": {"tokens_per_sample": block, "head": settings}})
@@ -349,4 +354,5 @@ class WordnetLexiconTask(FairseqTask):
         return self.dictionary
 
 
-on_registration(widen_task)
+for registry in (CACHES, HEADS, EMBEDDINGS):
+    registry.listen(functools.partial(widen, "task", TASK))

@@ -18,7 +18,9 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 SYSTEM_PATH = os.environ["PATH"]  # where the system's programs are
 PLUGIN = ["--user-dir", str(ROOT / "fairseq_groc"), "--task", "wordnet_lexicon"]
-SMALL = "--arch groc_lstm_lm --decoder-embed-dim 8 --decoder-hidden-size 12 --char-filters [4,4,4]".split()
+SMALL = "--arch groc_lstm_lm --decoder-embed-dim 8 --decoder-hidden-size 12".split()
+FILTERS = ["--char-filters", "[4,4,4]"]
+COMPOSED = [*SMALL, *FILTERS]
 TRAINING = "--batch-size 4 --tokens-per-sample 10 --optimizer adam --lr 0.01 --num-workers 0 --log-format simple".split()
 WORDS = "the a cat dog lion kitty run runs sat barked on under mat tree and old young big small quick green blue red".split()
 
@@ -32,7 +34,11 @@ ARCHITECTURES = {
     "fconv_lm": "fconv_lm --decoder-embed-dim 12 --decoder-layers [(12,2)] --decoder-attention False --decoder-out-embed-dim 8",
     "lightconv_lm": f"{LIGHTCONV} {KERNELS}",
 }
-HEAD = ["--char-filters", "[4,4,4]", "--output-cutoffs", "[8,16]", "--output-depth", "1", "--correction-dim", "4"]
+HEADS = {
+    "compositional_output": [*FILTERS, "--output-depth", "1"],
+    "adaptive": ["--output-cutoffs", "[8,16]", "--adaptive-scoring", "bins"],
+    "convolutional": [*FILTERS, "--correction-dim", "4"],
+}
 
 
 def environment(*path):
@@ -79,10 +85,16 @@ class Commands:
         return self.ok(ROOT / "scripts" / "preprocess.sh", *options)
 
     def train(self, data, save, *options) -> str:
-        return self.ok("fairseq-train", data, *PLUGIN, *SMALL, *TRAINING, "--save-dir", save, *options)
+        return self.ok("fairseq-train", data, *PLUGIN, *small(*options), *TRAINING, "--save-dir", save)
 
     def eval_lm(self, data, checkpoint, *options) -> str:
         return self.ok("fairseq-eval-lm", data, *PLUGIN, "--path", checkpoint, "--num-workers", "0", *options)
+
+
+def small(*options):
+    """Return options with those that make their model small."""
+    composed = "--output-head" not in options or "compositional_output" in options
+    return [*(COMPOSED if composed else SMALL), *options]
 
 
 def evaluated(output: str):
@@ -109,10 +121,10 @@ def tokens_of(path: Path) -> int:
     return sum(len(line.split()) + 1 for line in lines)
 
 
-def train_stock(commands, corpus, save, arch, *options):
+def train_stock(commands, corpus, save, arch, *options, head="compositional_output"):
     """Train a language model of fairseq's with a head."""
-    where = ["--save-dir", save, "--valid-subset", "valid,valid1", "--max-update", "10"]
-    return commands.ok("fairseq-train", corpus / "data", *PLUGIN, "--arch", *arch.split(), *TRAINING, *HEAD, *where, *options)
+    where = ["--save-dir", save, "--valid-subset", "valid,valid1", "--max-update", "10", "--output-head", head, *HEADS[head]]
+    return commands.ok("fairseq-train", corpus / "data", *PLUGIN, "--arch", *arch.split(), *TRAINING, *where, *options)
 
 
 def perplexity(output):

@@ -4,7 +4,7 @@ import pickle
 import shutil
 
 import torch
-from cli_helpers import PLUGIN, ROOT, SMALL, TRAINING
+from cli_helpers import COMPOSED, PLUGIN, ROOT, TRAINING, small
 
 from fairseq_groc.lexicon.tables import FILE, FOLDER
 
@@ -38,7 +38,7 @@ def test_preprocessing_again_leaves_nothing_old(ours, corpus, tmp_path):
 
 
 def train_fails(commands, data, tmp_path, *options):
-    return commands.fails("fairseq-train", data, *PLUGIN, *SMALL, *TRAINING, "--save-dir", tmp_path / "save", *options)
+    return commands.fails("fairseq-train", data, *PLUGIN, *small(*options), *TRAINING, "--save-dir", tmp_path / "save")
 
 
 def test_data_that_does_not_fit(commands, corpus, tmp_path):
@@ -90,7 +90,7 @@ def test_workers_that_are_not_connected(commands, corpus, tmp_path, monkeypatch)
 
 def test_wrong_or_missing_task(commands, corpus, models, tmp_path):
     plugin, fix = PLUGIN[:2], "give --task wordnet_lexicon"
-    options = [*SMALL, "--batch-size", "2", "--save-dir", tmp_path]
+    options = [*COMPOSED, "--batch-size", "2", "--save-dir", tmp_path]
     assert fix in commands.fails("fairseq-train", corpus / "data", *plugin, *options)
     model = models["compositional_output"]
     assert fix in commands.fails("fairseq-eval-lm", corpus / "data", *plugin, "--path", model, "--gen-subset", "valid")

@@ -172,9 +172,9 @@ class Other(Cache):
         (lambda: register_cache("local")(Other), "cache 'local' is registered already"),
         (
             lambda: register_cache("other", cache_size=Option(1, ""))(Other),
-            "option of adapters 'cache_size' is registered already",
+            "option of a cache 'cache_size' is registered already",
         ),
-        (lambda: register_cache("other", seed=Option(1, ""))(Other), "--seed: an option of --task wordnet_lexicon already"),
+        (lambda: register_cache("other", seed=Option(1, ""))(Other), "--seed: an option of the task wordnet_lexicon already"),
         (lambda: AdapterSettings(other_weight=0.1), "other_weight: none of the registered caches .* Give the --user-dir"),
     ],
 )

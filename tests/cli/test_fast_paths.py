@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from cli_helpers import PLUGIN, SMALL, TRAINING, Commands, evaluated, perplexity
+from cli_helpers import COMPOSED, PLUGIN, TRAINING, Commands, evaluated, perplexity
 
 from fairseq_groc.models.matrices_file import _read
 
@@ -41,7 +41,7 @@ def test_the_chunked_loss_scores_as_eval_lm_does(commands, corpus, models):
 def test_training_without_the_compiled_kernels(commands, corpus, tmp_path):
     """numba is an extra: a broken one, or none, changes speed alone."""
     (tmp_path / "numba.py").write_text("raise ImportError('broken')\n")
-    options = [*PLUGIN, *SMALL, *TRAINING, *VALID, "--sampled-update-fraction", "0.5", "--max-update", "10"]
+    options = [*PLUGIN, *COMPOSED, *TRAINING, *VALID, "--sampled-update-fraction", "0.5", "--max-update", "10"]
     perplexities = []
     for run in (commands, Commands(None, tmp_path)):
         output = run.ok("fairseq-train", corpus / "data", *options, "--no-save", "--save-dir", tmp_path / "none")

@@ -8,7 +8,7 @@ import zipfile
 from importlib import metadata
 
 import pytest
-from cli_helpers import ROOT, SMALL, TRAINING, WORDS, environment, write
+from cli_helpers import COMPOSED, ROOT, TRAINING, WORDS, environment, write
 from setuptools import find_packages
 
 
@@ -66,6 +66,6 @@ def test_a_wheel_carries_the_plugin(installed, tmp_path):
     assert "--vocabulary-from DIR" in output(*groc, "preprocess", "--help")
     text, data = write(tmp_path / "train.txt", WORDS, 30, 1), tmp_path / "data"
     assert "dictionary" in output(*groc, "preprocess", "--train", text, "--dest", data, "--lexicon-path", "none")
-    options = ["--user-dir", user_dir, "--task", "wordnet_lexicon", *SMALL, *TRAINING, "--max-update", "2"]
+    options = ["--user-dir", user_dir, "--task", "wordnet_lexicon", *COMPOSED, *TRAINING, "--max-update", "2"]
     trained = output("fairseq-train", data, *options, "--disable-validation", "--save-dir", tmp_path / "save")
     assert "done training" in trained

@@ -15,8 +15,16 @@ from omegaconf import OmegaConf
 from fairseq_groc.cli.presets import preset_config, table
 from fairseq_groc.errors import OptionError
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModelConfig
-from fairseq_groc.options import SHARED_OPTIONS, HeadConfig, SharedHeadConfig, flag
+from fairseq_groc.options import (
+    SHARED_OPTIONS,
+    TRAINING,
+    HeadConfig,
+    SharedHeadConfig,
+    options_of,
+    refuse_unused_of_task,
+)
 from fairseq_groc.presets import PRESETS
+from fairseq_groc.registry import flag
 from fairseq_groc.tasks.wordnet_lexicon import WordnetLexiconConfig
 
 GIVEN = {
@@ -72,6 +80,7 @@ GIVEN = {
     "dropout": 0.5,
     "dropout_in": 0.25,
     "dropout_out": 0.75,
+    "prefix_encoder": "lstm",
 }
 
 
@@ -90,26 +99,55 @@ def own(config):
     return names - {"data", "_name"}
 
 
-FLAGS = [
-    part
-    for name, value in GIVEN.items()
-    for part in ([flag(name)] if value is True else [flag(name), str(value).replace(" ", "")])
-]
+def given_to(head):
+    """Return what a head takes of what is given, and the flags of it."""
+    unused = SHARED_OPTIONS.keys() - {**TRAINING, **options_of(head)}.keys()
+    given = {**{name: value for name, value in GIVEN.items() if name not in unused}, "output_head": head}
+    typed = ([flag(name)] if value is True else [flag(name), str(value).replace(" ", "")] for name, value in given.items())
+    return given, [part for parts in typed for part in parts]
 
 
-@pytest.mark.parametrize("arch", ["groc_lstm_lm", "groc_lstm_lm_ptb", "drill_lstm_lm_4_layers"])
-def test_every_option_arrives_from_the_command_line(arch):
-    assert own(WordnetLexiconConfig) | own(GrocLSTMLanguageModelConfig) == set(GIVEN)
-    cfg = parse("--arch", arch, *FLAGS)
+HEADS_TOGETHER = ("compositional_output", "adaptive", "dual_nonlinear", "mixture_of_softmaxes")  # take all options there are
+
+
+@pytest.mark.parametrize("head", HEADS_TOGETHER)
+def test_every_option_arrives_from_the_command_line(head):
+    given, flags = given_to(head)
+    cfg = parse("--arch", "groc_lstm_lm_ptb", *flags)
     for section, config in ((cfg.task, WordnetLexiconConfig), (cfg.model, GrocLSTMLanguageModelConfig)):
-        for name in own(config):
-            assert section[name] == GIVEN[name], name
+        for name in own(config) & given.keys():
+            assert section[name] == given[name], name
+
+
+def test_those_are_all_options():
+    assert own(WordnetLexiconConfig) | own(GrocLSTMLanguageModelConfig) == set(GIVEN)
+    assert {name for head in HEADS_TOGETHER for name in given_to(head)[0]} == set(GIVEN)
 
 
 @pytest.mark.parametrize("arch", sorted(PRESETS))
 def test_no_preset_takes_the_place_of_what_is_given(arch):
-    given, plain = namespace("--arch", arch, *FLAGS), namespace("--arch", "groc_lstm_lm", *FLAGS)
-    assert {name: getattr(given, name) for name in GIVEN} == {name: getattr(plain, name) for name in GIVEN}
+    given, flags = given_to("compositional_output")
+    found, plain = namespace("--arch", arch, *flags), namespace("--arch", "groc_lstm_lm", *flags)
+    assert {name: getattr(found, name) for name in given} == {name: getattr(plain, name) for name in given}
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ("groc_lstm_lm --output-head tied --output-depth 0", "--output-depth: --output-head tied does not take it. Leave it out"),
+        ("groc_lstm_lm_small --num-softmaxes 2", "--num-softmaxes: --output-head compositional_output does not take it"),
+        ("groc_lstm_lm --output-head adaptive --corrections both", "--corrections: --output-head adaptive does not take it"),
+    ],
+)
+def test_what_the_chosen_part_does_not_take_is_refused(arguments, message):
+    with pytest.raises(OptionError, match=message):
+        namespace("--arch", *arguments.split())
+    assert namespace("--arch", "groc_lstm_lm_small", "--output-head", "tied").char_filters  # a preset has it for other heads
+
+
+def test_other_models_refuse_it_too():
+    with pytest.raises(OptionError, match="--output-depth: --output-head tied does not take it. Leave it out"):
+        refuse_unused_of_task(WordnetLexiconConfig(output_head="tied", output_depth=1), "wordnet_lexicon")
 
 
 def test_every_option_arrives_from_yaml():

@@ -8,7 +8,7 @@ import subprocess
 import forked_programs
 import pytest
 import torch
-from cli_helpers import BIN, PLUGIN, SMALL, SYSTEM_PATH, TRAINING, environment
+from cli_helpers import BIN, COMPOSED, PLUGIN, SYSTEM_PATH, TRAINING, environment
 
 from fairseq_groc.evaluation.training_log import read_curves
 
@@ -98,7 +98,7 @@ def free_port():
 
 
 def distributed(program, data, save, *options):
-    command = [program, data, *PLUGIN, *SMALL, *TRAINING, "--save-dir", save, "--cpu"]
+    command = [program, data, *PLUGIN, *COMPOSED, *TRAINING, "--save-dir", save, "--cpu"]
     command += ["--distributed-world-size", "2", "--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
     return [*command, "--load-checkpoint-on-all-dp-ranks", *options]
 
@@ -203,7 +203,7 @@ def test_sampled_updates_train_on_two_workers(commands, corpus, tmp_path):
 
 def test_finetuning_takes_the_checkpoints_options_only(commands, corpus, models, tmp_path):
     options = ["--finetune-from-model", models["compositional_output"], "--max-update", "2", "--save-dir", tmp_path / "a"]
-    everything = ["fairseq-train", corpus / "data", *PLUGIN, *SMALL, *TRAINING, "--valid-subset", "valid,valid1"]
+    everything = ["fairseq-train", corpus / "data", *PLUGIN, *COMPOSED, *TRAINING, "--valid-subset", "valid,valid1"]
     output = commands.fails(*everything, *options, "--output-depth", "1")
     assert "options differ from the checkpoint's: --output-depth 1 (checkpoint: 0)" in output
     assert "beginning from zero" not in commands.ok(*everything, *options)

@@ -3,13 +3,12 @@
 import math
 
 import pytest
-from cli_helpers import ARCHITECTURES, HEAD, PLUGIN, TRAINING, evaluated, perplexity, tokens_of, train_stock
+from cli_helpers import ARCHITECTURES, PLUGIN, TRAINING, evaluated, perplexity, tokens_of, train_stock
 
 
 @pytest.mark.parametrize("head", ["adaptive", "convolutional"])
 def test_row_heads_on_a_transformer_move_and_finetune(commands, corpus, tmp_path, head):
-    options = ["--output-head", head, "--num-softmaxes", "2"] + ["--adaptive-scoring", "bins"] * (head == "adaptive")
-    train_stock(commands, corpus, tmp_path / "first", ARCHITECTURES["transformer_lm"], *options)
+    train_stock(commands, corpus, tmp_path / "first", ARCHITECTURES["transformer_lm"], head=head)
     model = tmp_path / "first" / "checkpoint_last.pt"
     known = evaluated(commands.eval_lm(corpus / "data", model, "--gen-subset", "valid"))
     moved = commands.eval_lm(corpus / "union", model, "--gen-subset", "test1")
@@ -18,9 +17,9 @@ def test_row_heads_on_a_transformer_move_and_finetune(commands, corpus, tmp_path
         assert evaluated(moved)[1] == pytest.approx(known[1], rel=1e-3)
     new = ["--uniform-weight", "0.1"] if head != "convolutional" else []
     assert math.isfinite(evaluated(commands.eval_lm(corpus / "union", model, "--gen-subset", "test", *new))[1])
-    again = [*options, "--finetune-from-model", model, "--max-update", "4"]
-    train_stock(commands, corpus, tmp_path / "second", ARCHITECTURES["transformer_lm"], *again)
-    differs = [*ARCHITECTURES["transformer_lm"].split(), *TRAINING, *HEAD, *again, "--output-head", "bilinear"]
+    again = ["--finetune-from-model", model, "--max-update", "4"]
+    train_stock(commands, corpus, tmp_path / "second", ARCHITECTURES["transformer_lm"], *again, head=head)
+    differs = [*ARCHITECTURES["transformer_lm"].split(), *TRAINING, *again, "--output-head", "bilinear"]
     differs += ["--valid-subset", "valid,valid1", "--save-dir", tmp_path / "third"]
     output = commands.fails("fairseq-train", corpus / "data", *PLUGIN, "--arch", *differs)
     assert f"--output-head bilinear (checkpoint: {head})" in output

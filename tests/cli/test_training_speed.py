@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from cli_helpers import SMALL
+from cli_helpers import FILTERS, SMALL
 
 from fairseq_groc.errors import DataError
 from fairseq_groc.evaluation.speed import Speed, read_speed, summary
@@ -33,7 +33,7 @@ def test_models_are_held_against_the_first_of_the_same_round():
 
 def test_models_are_trained_in_turns_and_drawn(commands, corpus, tmp_path):
     sizes = " ".join(SMALL[1:])
-    models = [f"tied={sizes} --output-head tied", f"GroC, half={sizes} --full-update-prob 0.5"]
+    models = [f"tied={sizes} --output-head tied", f"GroC, half={sizes} {' '.join(FILTERS)} --full-update-prob 0.5"]
     options = ["--data", corpus / "data", "--updates", 3, "--rounds", 2, "--options", "--batch-size 4 --tokens-per-sample 10"]
     out = tmp_path / "speed.json"
     printed = commands.ok("python", "-m", "fairseq_groc", "training-speed", *options, "--models", *models, "--out", out)

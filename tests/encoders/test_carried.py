@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fairseq_groc.data.streams import Block
-from fairseq_groc.encoders.carried import CarriedState
+from fairseq_groc.encoders.carried import CarriedState, reordered
 
 FIRST, SECOND, THIRD = (Block("train", 1, 0, begin, begin + 7) for begin in (0, 7, 14))
 
@@ -106,12 +106,32 @@ def test_only_the_latest_block_is_kept(quiet):
     assert len(carried.state_dict()["train"]) == 1 and len(carried._states["train"]) == 2
 
 
-def test_no_graph_is_kept():
+def tree():
+    """A state of two streams as no LSTM has it."""
+    return {"h": torch.arange(6.0).view(3, 2, 1).requires_grad_() * 1, "more": [(torch.tensor([[3, 4]]), []), None]}
+
+
+def test_any_tree_is_carried_without_its_graph_and_restored(tmp_path, quiet):
+    carried, restored = CarriedState(), CarriedState()
+    carried.after(FIRST, tree())
+    torch.save(carried.state_dict(), tmp_path / "carried.pt")
+    restored.load_state_dict(torch.load(tmp_path / "carried.pt", weights_only=True), "cpu", torch.float64)
+    for of, dtype in ((carried, torch.float32), (restored, torch.float64)):
+        found, expected = of.before(SECOND, 2), tree()
+        assert found["h"].dtype == dtype and not found["h"].requires_grad and torch.equal(found["h"].float(), expected["h"])
+        assert torch.equal(found["more"][0][0], expected["more"][0][0]) and found["more"][1:] == [None]
+    assert not quiet.records and carried.before(SECOND, 3) is None
+
+
+def test_an_encoder_without_a_state_carries_none(quiet):
     carried = CarriedState()
-    h = torch.ones(1, 2, 3, requires_grad=True)
-    carried.after(FIRST, [(h * 2, h * 3)])
-    ((kept_h, kept_c),) = carried.before(SECOND, 2)
-    assert not kept_h.requires_grad and not kept_c.requires_grad
+    carried.after(FIRST, None)
+    assert carried.before(SECOND, 2) is None and not quiet.records
+
+
+def test_streams_are_reordered():
+    moved = reordered(tree(), torch.tensor([1, 1, 0]))
+    assert moved["h"][..., 0].tolist() == [[1, 1, 0], [3, 3, 2], [5, 5, 4]] and moved["more"][0][0].tolist() == [[4, 4, 3]]
 
 
 def test_a_round_trip_through_a_file(tmp_path):

@@ -33,11 +33,11 @@ def naive(module, x):
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_equals_the_equations(x, layers):
     module = encoder(layers)
-    h, state = module(x)
+    h, last, state = module(x)
     torch.testing.assert_close(h, naive(module, x), rtol=0, atol=1e-12)
     sizes = [7] * (layers - 1) + [5]
     assert [(a.shape, c.shape) for a, c in state] == [((1, 3, size), (1, 3, size)) for size in sizes]
-    assert torch.equal(state[-1][0][0], h[-1])
+    assert torch.equal(state[-1][0][0], h[-1]) and h is last and module.width == 5
 
 
 @pytest.mark.parametrize("cuts", [[1], [4], [1, 2, 10], list(range(1, 11))])
@@ -45,9 +45,9 @@ def test_in_pieces_with_the_state_carried_it_is_the_whole(x, cuts):
     module = encoder()
     pieces, state = [], None
     for a, b in zip([0] + cuts, cuts + [len(x)]):
-        h, state = module(x[a:b], state)
+        h, _, state = module(x[a:b], state)
         pieces.append(h)
-    whole, end = module(x)
+    whole, _, end = module(x)
     torch.testing.assert_close(torch.cat(pieces), whole, rtol=0, atol=1e-12)
     for one, other in zip(state, end):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
@@ -55,7 +55,7 @@ def test_in_pieces_with_the_state_carried_it_is_the_whole(x, cuts):
 
 def test_no_state_is_the_zero_state(x):
     module = encoder()
-    zero = [(torch.zeros_like(h), torch.zeros_like(c)) for h, c in module(x)[1]]
+    zero = [(torch.zeros_like(h), torch.zeros_like(c)) for h, c in module(x)[2]]
     assert torch.equal(module(x, zero)[0], module(x)[0])
 
 
@@ -68,7 +68,8 @@ def test_streams_do_not_touch_each_other(x):
 
 
 def test_dropout_out_is_one_mask_over_time(x):
-    dropped, plain = encoder(dropout_out=0.5)(x)[0], encoder()(x)[0]
+    dropped, plain, _ = encoder(dropout_out=0.5)(x)
+    assert torch.equal(plain, encoder()(x)[0])
     mask = dropped / plain
     torch.testing.assert_close(mask, mask[:1].expand_as(mask))
     assert set(mask.round().unique().tolist()) == {0.0, 2.0}

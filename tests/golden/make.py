@@ -19,26 +19,29 @@ from golden_scores import GOLDEN, scores_of, this_machine, unpacked  # noqa: E40
 
 TRAIN = "the cat sat\nthe lion and the dog run\na kitty barked\nthe old cat and a lion swim\n"
 OTHER = "the naïve puppy sat\na cat and a zebra run\n"  # two words are new
-SIZES = "--decoder-embed-dim 4 --decoder-hidden-size 5 --char-embed-dim 3 --char-filters [3,3] --correction-dim 3"
+FILTERS = "--char-embed-dim 3 --char-filters [3,3]"
+BINS = "--output-cutoffs [6,9] --output-factor 2"
+CORRECTIONS = "--correction-dim 3"
 OPTIMIZER = "--optimizer adam --num-workers 0 --log-format simple"
-HEADS = "--output-cutoffs [6,9] --output-factor 2 --num-softmaxes 2"
 TRAINING = "--max-update 3 --lr 0.05 --tokens-per-sample 6 --batch-size 2 --no-save-optimizer-state --disable-validation"
-LSTM = f"--arch groc_lstm_lm {SIZES}"
+LSTM = "--arch groc_lstm_lm --decoder-embed-dim 4 --decoder-hidden-size 5"
 TRANSFORMER = (
     "--arch transformer_lm --decoder-embed-dim 4 --decoder-input-dim 4 --decoder-output-dim 4 --decoder-ffn-embed-dim 4 "
-    "--decoder-layers 1 --decoder-attention-heads 2 --char-embed-dim 3 --char-filters [3,3]"
+    "--decoder-layers 1 --decoder-attention-heads 2"
 )
-COMPOSED = f"{LSTM} --output-head compositional_output --output-depth 1"
-ROWS = ("tied", "lookup", "bilinear", "dual_nonlinear", "convolutional", "mixture_of_softmaxes", "adaptive")
+COMPOSED = f"{LSTM} {FILTERS} --output-head compositional_output --output-depth 1"
 MODELS = {
-    **{head: f"{LSTM} --output-head {head}" for head in ROWS},
+    **{head: f"{LSTM} --output-head {head}" for head in ("tied", "lookup", "bilinear", "dual_nonlinear")},
+    "convolutional": f"{LSTM} {FILTERS} --output-head convolutional {CORRECTIONS}",
+    "mixture_of_softmaxes": f"{LSTM} --output-head mixture_of_softmaxes --num-softmaxes 2",
+    "adaptive": f"{LSTM} --output-head adaptive {BINS}",
     "deep_residual": f"{LSTM} --output-head deep_residual --output-depth 2 --output-residual input+previous",
-    "adaptive-bins": f"{LSTM} --output-head adaptive --adaptive-scoring bins",
+    "adaptive-bins": f"{LSTM} --output-head adaptive {BINS} --adaptive-scoring bins",
     "compositional_output": f"{COMPOSED} --output-query linear",
-    "spellings-alone": f"{LSTM} --output-head compositional_output --lexicon-parts none --bias-activation tanh",
-    "corrections": f"{COMPOSED} --corrections both",
-    "input-corrections": f"{COMPOSED} --corrections input --lexicon-parts relations",
-    "transformer": f"{TRANSFORMER} --output-head compositional_output",
+    "spellings-alone": f"{LSTM} {FILTERS} --output-head compositional_output --lexicon-parts none --bias-activation tanh",
+    "corrections": f"{COMPOSED} --corrections both {CORRECTIONS}",
+    "input-corrections": f"{COMPOSED} --corrections input --lexicon-parts relations {CORRECTIONS}",
+    "transformer": f"{TRANSFORMER} {FILTERS} --output-head compositional_output",
 }
 
 
@@ -52,7 +55,7 @@ def made(folder: Path, commands: Commands) -> None:
         union = ["--vocabulary-from", folder / "data", "--test", folder / "other.txt", "--dest", GOLDEN / "data"]
         commands.preprocess(*union, *lexicon)
     for name in MODELS.keys() - {path.name[: -len(".pt.gz")] for path in GOLDEN.glob("*.pt.gz")}:
-        options = f"{MODELS[name]} {HEADS} {OPTIMIZER} {TRAINING} --seed 7".split()
+        options = f"{MODELS[name]} {OPTIMIZER} {TRAINING} --seed 7".split()
         commands.ok("fairseq-train", folder / "data", *PLUGIN, *options, "--save-dir", folder / name)
         checkpoint = torch.load(folder / name / "checkpoint_last.pt", weights_only=True)
         checkpoint["cfg"]["common"]["user_dir"] = None  # where it was on this machine

@@ -8,7 +8,7 @@ from decoders import DECODERS
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.sequence_scorer import SequenceScorer
 
-from fairseq_groc.adapters import Adapter, AdapterSettings
+from fairseq_groc.adapters import Adapter, AdapterSettings, LocalCache
 from fairseq_groc.criterions.cache_interpolated_cross_entropy import CacheInterpolatedCrossEntropyCriterion
 from fairseq_groc.criterions.chunked_cross_entropy import ChunkedCrossEntropyCriterion
 from fairseq_groc.data.stream_dataset import StreamDataset
@@ -95,6 +95,26 @@ def test_criteria_and_scorer_see_the_same_adapted_model(adapted_model, batches, 
     assert by_probabilities(plain, batches(plain, 2, block)) != pytest.approx(reference, abs=1e-2)
 
 
+@pytest.mark.parametrize("arch", ["groc_lstm_lm", "transformer_lm"])
+def test_a_cache_may_learn_before_and_after_each_block(adapted_model, batches, monkeypatch, arch):
+    seen = []
+
+    def learn(cache, model, tokens, h):
+        (gradient,) = torch.autograd.grad(h.square().sum(), model.words.embedding.weight)
+        seen.append(("after", tokens, bool(gradient.any())))
+
+    monkeypatch.setattr(LocalCache, "before_block", lambda cache, model, tokens: seen.append(("before", tokens)))
+    monkeypatch.setattr(LocalCache, "after_block", learn)
+    monkeypatch.setattr(LocalCache, "learns", True)
+    model = adapted_model(arch, "tied")
+    read = batches(model, 2, 7)
+    by_probabilities(model, read)
+    assert [name for name, *_ in seen] == ["before", "after"] * len(read) and all(entry[-1] for entry in seen[1::2])
+    assert all(entry[1] is read[i // 2]["net_input"]["src_tokens"] for i, entry in enumerate(seen))
+    model.decoder(read[0]["net_input"]["src_tokens"], incremental_state={})
+    assert len(seen) == 2 * len(read)  # generation reads no text
+
+
 @pytest.mark.parametrize("arch, head", ANY_MODEL)
 def test_generation_sees_the_same_adapted_model(adapted_model, arch, head):
     model = adapted_model(arch, head)
@@ -144,8 +164,8 @@ def test_a_penalty_of_encodings_is_trained_and_not_logged(model_of, batches, cri
     assert torch.equal(with_penalty.eval()(model.eval(), sample)[0], plain(model, sample)[0])
     model.train()
     (loss, size, log), (more, _, also) = (one(model, sample) for one in (plain, with_penalty))
-    h = model(**sample["net_input"])[1]["features"]
-    penalty = activation_penalty(h, sample["target"] != 1, 2.0, 1.0)
+    extra = model(**sample["net_input"])[1]
+    penalty = activation_penalty(extra["features"], extra["last"], sample["target"] != 1, 2.0, 1.0)
     torch.testing.assert_close(more, loss + size * penalty, rtol=1e-6, atol=0)
     assert penalty > 0 and also["loss"] == log["loss"] == loss
 

@@ -82,7 +82,7 @@ def test_numbers_of_use(name, value):
         ("init_range", math.nan, "--init-range nan: expected a number above 0"),
         ("highway_layers", -1, "--highway-layers -1: expected 0 or more"),
         ("char_embed_dim", 0, "--char-embed-dim 0: expected 1 or more"),
-        ("output_factor", 0, "--output-factor 0: expected 1 or more"),
+        ("output_query", "square", "--output-query square: expected one of identity, linear"),
         ("output_dropout", 1, "--output-dropout 1: expected a number from 0 to below 1"),
         ("char_filters", [4, -1], r"--char-filters \[4, -1\]: expected a list of counts like \[32,32,64\]"),
         ("char_filters", [0, 0], r"--char-filters \[0, 0\]: expected a list of counts"),
@@ -102,7 +102,7 @@ def test_models_that_cannot_be(name):
     cfg = GrocLSTMLanguageModelConfig()
     setattr(cfg, name, -1)
     with pytest.raises(OptionError, match=f"--{name.replace('_', '-')} -1: expected"):
-        GrocLSTMLanguageModel.build_model(cfg, SimpleNamespace(adapter_for=None))
+        GrocLSTMLanguageModel.build_model(cfg, SimpleNamespace(adapter_for=None, dictionary=None))
 
 
 @pytest.mark.parametrize(

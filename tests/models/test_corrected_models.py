@@ -65,11 +65,6 @@ def test_added_words_are_what_they_are_composed_of(corrected, model_of, lexicon,
         torch.testing.assert_close(model(TOKENS)[0], loaded(TOKENS)[0])
 
 
-def test_only_composed_words_are_corrected(model_of):
-    with pytest.raises(OptionError, match="--corrections both goes with composed words: --output-head compositional_output"):
-        model_of(WORDS, "tied", corrections="both")
-
-
 @pytest.mark.parametrize("scale", [1.0, 0.25])
 def test_what_is_composed_may_learn_more_slowly(corrected, scale):
     moved = []

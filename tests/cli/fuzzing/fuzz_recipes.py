@@ -7,11 +7,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Dict, Tuple
 
-from cli_helpers import PLUGIN, ROOT, SMALL, TRAINING
+from cli_helpers import COMPOSED, PLUGIN, ROOT, TRAINING
 
 from fairseq_groc.adapters import OPTIONS
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModelConfig
-from fairseq_groc.options import flag
+from fairseq_groc.registry import flag
 from fairseq_groc.tasks.config import WordnetLexiconConfig
 
 LEXICON = "--lexicon-path lexicon.tsv"
@@ -107,7 +107,7 @@ RECIPES: Dict[str, Recipe] = {
         figures=LOGGED,
     ),
     "train": Recipe(
-        f"fairseq-train data {' '.join([*PLUGIN, *SMALL, *TRAINING])} --max-update 2 --save-dir out --no-epoch-checkpoints",
+        f"fairseq-train data {' '.join([*PLUGIN, *COMPOSED, *TRAINING])} --max-update 2 --save-dir out --no-epoch-checkpoints",
         ("data/train.*", *VALID[:-1]),
         numbers=tuple(flag(field.name) for field in own_fields() if field.type in (int, float)),
         figures=LOGGED,
