@@ -16,7 +16,8 @@ from cli_helpers import ROOT
 from documented import RECIPES, STORIES
 from fairseq import options
 
-from fairseq_groc.__main__ import COMMANDS, main
+from fairseq_groc.__main__ import main
+from fairseq_groc.cli import COMMANDS
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*/README.md"))]
 PAGES.remove(ROOT / "docs" / "extend.md")

@@ -18,7 +18,7 @@ from fuzz_recipes import RECIPES, make_world
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from fairseq_groc.__main__ import COMMANDS
+from fairseq_groc.cli import COMMANDS
 
 SECONDS = float(os.environ.get("FUZZ_SECONDS", 30))
 SEED = os.environ.get("FUZZ_SEED")
