@@ -23,12 +23,17 @@ WordEntries = Union[None, Mapping[str, Entry], Lexicon]
 class ChangingVocabulary:
     """What a decoder with a head does to its vocabulary without training. A word's number never changes."""
 
-    words: WordMatrices
+    words: WordMatrices  # what checkpoints call the matrices
     settings: Dict[str, Any]
     adapter: Optional[Adapter]
     origin: Optional[Origin] = None  # of the vocabulary's tables; None: it has none
     dictionary: Any
     _holder: Optional[int] = None  # the thread that has set the limit
+
+    @property
+    def matrices(self) -> WordMatrices:
+        """The embeddings, the head, and what goes with them."""
+        return self.words
 
     @property
     def lexicon(self) -> Optional[str]:
@@ -59,9 +64,9 @@ class ChangingVocabulary:
         for word in words:
             if word not in self.dictionary.indices:
                 self.dictionary.add_symbol(word)
-        missing = self.dictionary.symbols[len(self.words.impossible) :]
+        missing = self.dictionary.symbols[len(self.matrices.impossible) :]
         if missing:
-            self.words.add_words(self._entries(missing, entries))
+            self.matrices.add_words(self._entries(missing, entries))
             self._adapt()
         return [self.dictionary.indices[word] for word in words]
 
@@ -103,26 +108,26 @@ class ChangingVocabulary:
             if lacking:
                 what = f"{len(lacking):,} words, {shown(lacking[0])} first"
                 raise DataError(f"{what}, are not in the vocabulary: add_words them first")
-            limit = torch.ones_like(self.words.impossible)
+            limit = torch.ones_like(self.matrices.impossible)
             limit[[self.dictionary.eos(), self.dictionary.unk(), *(self.dictionary.indices[word] for word in words)]] = False
         with _HOLDING:
             self._check_holder(lifting=limit is None)
-            self.words.limit, self._holder = limit, threading.get_ident()
+            self.matrices.limit, self._holder = limit, threading.get_ident()
         self._adapt()
 
     def _check_holder(self, lifting: bool) -> None:
         """Refuse a limit within a limit, and to lift that of another thread, unless the thread has ended."""
         holder = next((thread for thread in threading.enumerate() if thread.ident == self._holder), None)
-        if self.words.limit is None or (lifting and holder in (None, threading.current_thread())):
+        if self.matrices.limit is None or (lifting and holder in (None, threading.current_thread())):
             return
         by = f"thread {holder.name}" if holder else "a thread that has ended"
         raise OptionError(f"the vocabulary is limited already, by {by}: lift that limit first, there: limit_vocabulary(None)")
 
     def real_words(self) -> torch.Tensor:
         """Return the mask (V) of real words that may be predicted: no special symbols, no fillers, none beyond the limit."""
-        words = ~self.words.impossible
-        if self.words.limit is not None:
-            words &= ~self.words.limit.to(words.device)
+        words = ~self.matrices.impossible
+        if self.matrices.limit is not None:
+            words &= ~self.matrices.limit.to(words.device)
         words[: self.dictionary.nspecial] = False
         return words
 
