@@ -143,21 +143,21 @@ class Cache:
     """What a group of streams has said so far, and a distribution over it for each position of the next block."""
 
     @classmethod
-    def from_settings(cls, settings: AdapterSettings, text: Optional[Search] = None) -> "Cache":
+    def from_settings(cls, settings: AdapterSettings, remembered: Optional[Search] = None) -> "Cache":
         """Return a cache that remembers nothing yet.
 
         Args:
-            text: entries of another text (``--cache-text``)
+            remembered: entries of another text (``--cache-text``)
         """
         return cls()
 
-    def see(self, queries: Tensor, keys: Tensor, words: Tensor) -> List:
+    def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> List:
         """Append a block's entries and return, for every stream, what ``row`` needs.
 
         Args:
             queries: h of the block, (B, T, d)
             keys: of its entries, (B, T, d)
-            words: of its entries, (B, T)
+            tokens: of its entries, (B, T)
         """
         raise NotImplementedError
 

@@ -148,9 +148,9 @@ def known_words(data: Path, dictionary) -> torch.Tensor:
 
 def remembered(adapter) -> Optional[Dict[str, Any]]:
     """Return which other text an unbounded cache sees, by its store's fingerprint, or None."""
-    if adapter is None or adapter.text is None:
+    if adapter is None or adapter.remembered is None:
         return None
-    store = adapter.text.store
+    store = adapter.remembered.store
     return {"path": str(store.folder), "words": store.count, "fingerprint": store.fingerprint}
 
 

@@ -97,7 +97,7 @@ class ChangingVocabulary:
             OptionError: there is a limit already, or another thread's is to be lifted; or an unbounded cache remembers another
                 text, which may have any word.
         """
-        if words is not None and self.adapter is not None and self.adapter.text is not None:
+        if words is not None and self.adapter is not None and self.adapter.remembered is not None:
             raise OptionError("a limited vocabulary does not go with --cache-text, whose words may be any: leave one out")
         limit = None
         if words is not None:
@@ -125,19 +125,19 @@ class ChangingVocabulary:
 
     def real_words(self) -> torch.Tensor:
         """Return the mask (V) of real words that may be predicted: no special symbols, no fillers, none beyond the limit."""
-        words = ~self.matrices.impossible
+        real = ~self.matrices.impossible
         if self.matrices.limit is not None:
-            words &= ~self.matrices.limit.to(words.device)
-        words[: self.dictionary.nspecial] = False
-        return words
+            real &= ~self.matrices.limit.to(real.device)
+        real[: self.dictionary.nspecial] = False
+        return real
 
     @contextmanager
     def vocabulary_at(self, sizes: torch.Tensor) -> Iterator[None]:
         """Let the adapter take each position of a block for one with its own vocabulary: so many of the first entries, (T)."""
         if self.adapter is not None:
-            words = self.real_words()
-            met = torch.arange(len(words), device=words.device) < sizes.to(words.device).unsqueeze(1)  # (T, V)
-            self.adapter.set_words(words & met, self.adapter.new)
+            real = self.real_words()
+            met = torch.arange(len(real), device=real.device) < sizes.to(real.device).unsqueeze(1)  # (T, V)
+            self.adapter.set_vocabulary(real & met, self.adapter.new)
         try:
             yield
         finally:
@@ -146,8 +146,8 @@ class ChangingVocabulary:
     def _adapt(self) -> None:
         """Tell the adapter of the vocabulary; the training text lacks every word that was added."""
         if self.adapter is not None:
-            new, words = self.adapter.new, self.real_words()
-            self.adapter.set_words(words, torch.cat([new, new.new_ones(len(words) - len(new))]))
+            new, real = self.adapter.new, self.real_words()
+            self.adapter.set_vocabulary(real, torch.cat([new, new.new_ones(len(real) - len(new))]))
 
     def _entries(self, words: Sequence[str], entries: WordEntries) -> Dict[str, Entry]:
         if entries is None or not any(lexicon_parts(self.settings)):

@@ -54,9 +54,9 @@ def check_remembered(cfg, adapter: Optional[Adapter], dataset: StreamDataset) ->
     Raises:
         DataError: the remembered text is this one.
     """
-    if adapter is None or adapter.text is None:
+    if adapter is None or adapter.remembered is None:
         return
-    remembered = adapter.text.store.fingerprint.split(" ")[1]
+    remembered = adapter.remembered.store.fingerprint.split(" ")[1]
     for folder in utils.split_paths(cfg.data):
         path = Path(folder, f"{dataset.name}.bin")
         if path.is_file() and digest(path) == remembered:
