@@ -58,7 +58,7 @@ def main() -> None:
     for size in args.sizes:
         random_ = random.Random(1)
         decoder = decoder_of(made_up(size, random_))
-        whole = milliseconds(decoder.words)
+        whole = milliseconds(decoder.matrices)
         decoder.add_words(made_up(8, random_))  # the first addition makes room
         cells = []
         for count in ADDED:

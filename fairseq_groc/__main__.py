@@ -6,13 +6,17 @@ import io
 import logging
 import os
 import re
+import shutil
 import signal
 import sys
+import textwrap
 from pathlib import Path
 
 from fairseq.utils import import_user_module
 
 from fairseq_groc.cli import (
+    COMMANDS,
+    Command,
     coverage,
     curves,
     evaluate,
@@ -32,24 +36,17 @@ from fairseq_groc.cli import (
 from fairseq_groc.errors import GrocError, OptionError
 from fairseq_groc.programs import shortened
 
-COMMANDS = {
-    "user-dir": user_dir,
-    "preprocess": preprocess,
-    "tables": tables,
-    "explain": explain,
-    "score": score,
-    "evaluate": evaluate,
-    "tune": tune,
-    "remember": remember,
-    "export": export,
-    "presets": presets,
-    "config": presets,
-    "curves": curves,
-    "frequency-bins": frequency_bins,
-    "coverage": coverage,
-    "nearest": nearest,
-    "training-speed": training_speed,
+_GROUPS = {
+    "data": (preprocess, tables, explain),
+    "training": (user_dir, presets),
+    "scoring": (score, evaluate, tune, remember, export),
+    "analysis": (curves, frequency_bins, coverage, nearest, training_speed),
 }
+for _group, _modules in _GROUPS.items():
+    for _module in _modules:
+        _help = str(_module.__doc__).partition("\n")[0]
+        COMMANDS.add(_module.__name__.rpartition(".")[2], Command(_group, _help, _module.add_arguments, _module.run))
+COMMANDS.add("config", COMMANDS["presets"]._replace(help="presets, by an earlier name."))
 PROGRAM = "python -m fairseq_groc"
 
 
@@ -62,13 +59,15 @@ class Parser(argparse.ArgumentParser):
 
 
 USER = Parser(prog=PROGRAM, add_help=False, allow_abbrev=False)
-USER.add_argument("--user-dir", help="folder of a Python package to import first: heads, lexicons and caches of your own")
+USER.add_argument(
+    "--user-dir", default=argparse.SUPPRESS, help="folder of a Python package to import first: parts and commands of your own"
+)
 
 
 def main(arguments=None) -> int:
     """Run a command; an error of ours, or a file that cannot be read or written, is one line and exit code 1."""
     try:
-        _import_user_module(USER.parse_known_args(arguments)[0])
+        _import_user_module(USER.parse_known_args(arguments, argparse.Namespace(user_dir=None))[0])
         code = _run(_parser().parse_args(arguments))
         sys.stdout.flush()
         return code
@@ -113,18 +112,29 @@ def _import_user_module(args) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog=PROGRAM, description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    for name, module in COMMANDS.items():
-        module.add_arguments(commands.add_parser(name, help=str(module.__doc__).splitlines()[0], parents=[USER]))
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = Parser(prog=PROGRAM, description=__doc__, epilog=_listed(), parents=[USER], formatter_class=raw)
+    parser.set_defaults(user_dir=None)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", help="one of those below; has a --help")
+    for name, command in COMMANDS.items():
+        command.add_arguments(commands.add_parser(name.replace("_", "-"), description=command.help, parents=[USER]))
     return parser
+
+
+def _listed() -> str:
+    """Return what the commands are for, by groups."""
+    wrapped = textwrap.TextWrapper(shutil.get_terminal_size().columns - 2, subsequent_indent=" " * 20)
+    listed = {group: [f"{group}:"] for group, *_ in COMMANDS.values()}
+    for name, command in COMMANDS.items():
+        listed[command.group].append(wrapped.fill(f"  {name.replace('_', '-'):<16}  {command.help}"))
+    return "\n\n".join(map("\n".join, listed.values()))
 
 
 def _run(args) -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     for library in ("filelock", "faiss"):
         logging.getLogger(library).setLevel(logging.WARNING)  # fairseq may leave the root logger talkative
-    return COMMANDS[args.command].run(args) or 0
+    return COMMANDS[args.command.replace("-", "_")].run(args) or 0
 
 
 if __name__ == "__main__":

@@ -55,8 +55,8 @@ class View:
     def _add_caches(self, lprobs: Tensor, stream: int, positions: slice) -> None:
         """Mix the caches into some positions of a stream, (n, V)."""
         for number, (weight, _, _) in enumerate(self.rows):
-            scores, words = self._seen(number, stream)
-            add_mass(lprobs, weight, Seen(scores[positions], words if words.dim() == 1 else words[positions]))
+            scores, tokens = self._seen(number, stream)
+            add_mass(lprobs, weight, Seen(scores[positions], tokens if tokens.dim() == 1 else tokens[positions]))
 
     def _add_part(self, lprobs: Tensor) -> None:
         begin, self._done = self._done, self._done + len(lprobs)
@@ -98,13 +98,13 @@ class Memory:
         h = h.detach().float()
         if not self._caches:
             return View(self._adapter, [], (h.size(0), h.size(1)))
-        words = tokens.masked_fill(tokens == padding, -1)
+        said = tokens.masked_fill(tokens == padding, -1)
         if self._pending is None:  # the first input of a text was not predicted
-            words = words.index_fill(1, torch.zeros(1, dtype=torch.long, device=words.device), -1)
+            said = said.index_fill(1, torch.zeros(1, dtype=torch.long, device=said.device), -1)
         first = torch.zeros_like(h[:, :1]) if self._pending is None else self._pending
         keys = torch.cat([first, h[:, :-1]], dim=1)
         self._pending = h[:, -1:]
-        rows = [(weight, cache, cache.see(h, keys, words)) for weight, cache in self._caches]
+        rows = [(weight, cache, cache.see(h, keys, said)) for weight, cache in self._caches]
         return View(self._adapter, rows, (h.size(0), h.size(1)))
 
     @contextmanager
@@ -136,31 +136,31 @@ class Adapter:
 
     Args:
         settings: what to do
-        words: mask (V) of the real words, no special symbols and no fillers
+        real: mask (V) of the real words, no special symbols and no fillers
         new: mask (V) of those that the training text lacks
-        text: entries of another text for the unbounded cache
+        remembered: entries of another text for the unbounded cache
     """
 
-    def __init__(self, settings: AdapterSettings, words: Tensor, new: Tensor, text: Optional[Search] = None):
-        self.settings, self.text = settings, text
-        self.words, self.new = words, new
+    def __init__(self, settings: AdapterSettings, real: Tensor, new: Tensor, remembered: Optional[Search] = None):
+        self.settings, self.remembered = settings, remembered
+        self.real, self.new = real, new
 
     def with_settings(self, settings: AdapterSettings) -> "Adapter":
         """Return an adapter of the same words and text that does something else."""
-        return Adapter(settings, self.words, self.new, self.text)
+        return Adapter(settings, self.real, self.new, self.remembered)
 
-    def set_words(self, words: Tensor, new: Tensor) -> None:
+    def set_vocabulary(self, real: Tensor, new: Tensor) -> None:
         """Go on over another vocabulary in which no word changed its number; the masks are as at the beginning.
 
         Args:
-            words: (V), or (T, V) where each position of a block has a vocabulary of its own
+            real: (V), or (T, V) where each position of a block has a vocabulary of its own
             new: (V)
         """
-        self.words, self.new = words, new
+        self.real, self.new = real, new
 
     def new_caches(self) -> List[Tuple[float, Cache]]:
         """Return the caches that act, each with its weight, remembering nothing."""
-        return [(weight, CACHES[name].build(self.settings, self.text)) for name, weight in self.settings.caches().items()]
+        return [(weight, CACHES[name].build(self.settings, self.remembered)) for name, weight in self.settings.caches().items()]
 
     def adapt_model(self, lprobs: Tensor) -> Tensor:
         """Return the discounted and smoothed log-probabilities, (..., V): what needs no history."""
@@ -168,7 +168,7 @@ class Adapter:
         if shift is not None:
             lprobs = torch.log_softmax(lprobs + shift, dim=-1)
         if self.settings.uniform_weight > 0:
-            lprobs = uniform_mixture(lprobs, self.settings.uniform_weight, self.words.to(lprobs.device))
+            lprobs = uniform_mixture(lprobs, self.settings.uniform_weight, self.real.to(lprobs.device))
         return lprobs
 
     def discount(self, device) -> Optional[Tensor]:
@@ -182,4 +182,4 @@ class Adapter:
         """Return the smoothed log-probabilities of the targets alone."""
         if self.settings.uniform_weight == 0:
             return lprobs
-        return -uniform_mixture_at(-lprobs, self.settings.uniform_weight, self.words.to(lprobs.device), targets)
+        return -uniform_mixture_at(-lprobs, self.settings.uniform_weight, self.real.to(lprobs.device), targets)

@@ -104,11 +104,11 @@ class Cache:
     learns = False  # whether ``after_block`` takes gradients: a pass over a block is recorded then
 
     @classmethod
-    def from_settings(cls, settings: AdapterSettings, text: Optional[Search] = None) -> "Cache":
+    def from_settings(cls, settings: AdapterSettings, remembered: Optional[Search] = None) -> "Cache":
         """Return a cache that remembers nothing yet.
 
         Args:
-            text: entries of another text (``--cache-text``)
+            remembered: entries of another text (``--cache-text``)
         """
         return cls()
 
@@ -118,13 +118,13 @@ class Cache:
     def after_block(self, model: nn.Module, tokens: Tensor, h: Tensor) -> None:
         """Be told what it made of the block, h (B, T, d): its scores are computed, and what is changed is for the next."""
 
-    def see(self, queries: Tensor, keys: Tensor, words: Tensor) -> List:
+    def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> List:
         """Append a block's entries and return, for every stream, what ``row`` needs.
 
         Args:
             queries: h of the block, (B, T, d)
             keys: of its entries, (B, T, d)
-            words: of its entries, (B, T)
+            tokens: of its entries, (B, T)
         """
         raise NotImplementedError
 

@@ -27,11 +27,11 @@ class UnigramCache(Cache):
     def __init__(self) -> None:
         self._counts: Optional[List[Tuple[Tensor, Tensor]]] = None  # a stream's distinct words, sorted, and their counts
 
-    def see(self, queries: Tensor, keys: Tensor, words: Tensor) -> List:
+    def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> List:
         if self._counts is None:
-            nothing = words.new_zeros(0)
-            self._counts = [(nothing, nothing)] * len(words)
-        views = [(*before, now) for before, now in zip(self._counts, words)]
+            nothing = tokens.new_zeros(0)
+            self._counts = [(nothing, nothing)] * len(tokens)
+        views = [(*before, now) for before, now in zip(self._counts, tokens)]
         self._counts = [_count(*view) for view in views]
         return views
 
@@ -69,51 +69,51 @@ class LocalCache(Cache):
 
     def __init__(self, theta: float, size: int):
         self.theta, self.size = theta, size
-        self._keys = self._words = torch.empty(0)
+        self._keys = self._tokens = torch.empty(0)
         self._begin = self._end = 0
 
     @classmethod
-    def from_settings(cls, settings: AdapterSettings, text: Optional[Search] = None) -> "LocalCache":
+    def from_settings(cls, settings: AdapterSettings, remembered: Optional[Search] = None) -> "LocalCache":
         return cls(settings.cache_theta, settings.cache_size)
 
-    def see(self, queries: Tensor, keys: Tensor, words: Tensor) -> List:
-        self._make_room(keys, words)
-        before, self._end = self._end, self._end + words.size(1)
+    def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> List:
+        self._make_room(keys, tokens)
+        before, self._end = self._end, self._end + tokens.size(1)
         self._keys[:, before : self._end] = keys
-        self._words[:, before : self._end] = words
+        self._tokens[:, before : self._end] = tokens
         first = max(self._begin, before + 1 - self.size)
-        seen, said = self._keys[:, first : self._end], self._words[:, first : self._end]
+        seen, said = self._keys[:, first : self._end], self._tokens[:, first : self._end]
         self._begin = max(self._begin, self._end + 1 - self.size)  # what the next block still sees
         products = _Products(queries * self.theta, seen)
         return [(products, b, w, before - first) for b, w in enumerate(said)]
 
-    def _make_room(self, keys: Tensor, words: Tensor) -> None:
+    def _make_room(self, keys: Tensor, tokens: Tensor) -> None:
         """Move to a larger buffer if the block does not fit: a new one, since views of the last are in use."""
-        kept, more = self._end - self._begin, words.size(1)
+        kept, more = self._end - self._begin, tokens.size(1)
         if self._keys.dim() == 3 and self._end + more <= self._keys.size(1):
             return
         room = kept + more + max(min(kept, self.size), 4 * more, 256)
-        old_keys, old_words = self._keys, self._words
-        self._keys, self._words = keys.new_empty(len(keys), room, keys.size(2)), words.new_empty(len(words), room)
+        old_keys, old_tokens = self._keys, self._tokens
+        self._keys, self._tokens = keys.new_empty(len(keys), room, keys.size(2)), tokens.new_empty(len(tokens), room)
         if kept:
             self._keys[:, :kept] = old_keys[:, self._begin : self._end]
-            self._words[:, :kept] = old_words[:, self._begin : self._end]
+            self._tokens[:, :kept] = old_tokens[:, self._begin : self._end]
         self._begin, self._end = 0, kept
 
     def row(self, view) -> Seen:
-        products, stream, words, before = view
-        return Seen(_visible(products.of(stream), words, before, self.size), words)
+        products, stream, tokens, before = view
+        return Seen(_visible(products.of(stream), tokens, before, self.size), tokens)
 
     def rows(self, view, settings: Iterable[Tuple[float, int]]) -> Iterator[Seen]:
         """Yield what one stream's positions remember with theta times each factor, and each size up to its own."""
-        products, stream, words, before = view
+        products, stream, tokens, before = view
         for factor, size in settings:
-            yield Seen(_visible(products.of(stream) * factor, words, before, size), words)
+            yield Seen(_visible(products.of(stream) * factor, tokens, before, size), tokens)
 
     def reorder(self, order: Tensor) -> None:
         if self._end:
             self._keys = self._keys[:, self._begin : self._end].index_select(0, order)
-            self._words = self._words[:, self._begin : self._end].index_select(0, order)
+            self._tokens = self._tokens[:, self._begin : self._end].index_select(0, order)
             self._begin, self._end = 0, self._keys.size(1)
 
 
@@ -139,12 +139,12 @@ class _Products:
         return self._products[place]
 
 
-def _visible(scores: Tensor, words: Tensor, before: int, size: int) -> Tensor:
+def _visible(scores: Tensor, tokens: Tensor, before: int, size: int) -> Tensor:
     """Hide, in place, what a position must not see: entries after its own place, those more than *size* back, and no words.
 
     Args:
         scores: (T, n)
-        words: (n)
+        tokens: (n)
         before: entries before the block
     """
     length, count = scores.shape
@@ -155,5 +155,5 @@ def _visible(scores: Tensor, words: Tensor, before: int, size: int) -> Tensor:
         position = torch.arange(length, device=scores.device).unsqueeze(1)
         gone = torch.arange(old, device=scores.device) <= before + position - size
         scores[:, :old].masked_fill_(gone, -math.inf)
-    nothing = words < 0
+    nothing = tokens < 0
     return scores.masked_fill_(nothing, -math.inf) if bool(nothing.any()) else scores

@@ -19,11 +19,11 @@ class Seen(NamedTuple):
 
     Args:
         scores: (T, n), -inf for an entry that a position does not see
-        words: of the entries, (n), or (T, n) where every position has others
+        tokens: of the entries, (n), or (T, n) where every position has others
     """
 
     scores: Tensor
-    words: Tensor
+    tokens: Tensor
 
     def present(self) -> Tensor:
         """Return where anything is remembered, (T)."""
@@ -36,13 +36,13 @@ class Seen(NamedTuple):
 
     def mass_at(self, targets: Tensor) -> Tuple[Tensor, Tensor]:
         """Return the log of the mass on one word a position, (T), -inf if it is not remembered, and where anything is, (T)."""
-        weights, words = torch.softmax(self.scores, dim=1), self.words
+        weights, tokens = torch.softmax(self.scores, dim=1), self.tokens
         present = ~weights[:, 0].isnan()  # a row of -inf alone becomes NaN: no pass over the scores is needed
         scores = self.scores
-        if words.dim() == 1:  # few of the entries are any target: only these are compared with each
-            some = _any_of(words, targets)
-            weights, words, scores = weights[:, some], words[some], scores[:, some]
-        position, entry = ((words == targets.unsqueeze(1)) & (scores > -math.inf)).nonzero(as_tuple=True)
+        if tokens.dim() == 1:  # few of the entries are any target: only these are compared with each
+            some = _any_of(tokens, targets)
+            weights, tokens, scores = weights[:, some], tokens[some], scores[:, some]
+        position, entry = ((tokens == targets.unsqueeze(1)) & (scores > -math.inf)).nonzero(as_tuple=True)
         logs = weights.new_zeros(len(targets)).index_add_(0, position, weights[position, entry]).log_()
         for t in position[logs[position] < math.log(TINY)].unique().tolist():
             logs[t] = self._exact_at(t, targets[t])
@@ -50,13 +50,13 @@ class Seen(NamedTuple):
 
     def _exact_at(self, t: int, target: Tensor) -> Tensor:
         """Return the log of the mass on one word at one position, relative to its own largest term."""
-        words = self.words if self.words.dim() == 1 else self.words[t]
-        seen = (words == target) & (self.scores[t] > -math.inf)
+        tokens = self.tokens if self.tokens.dim() == 1 else self.tokens[t]
+        seen = (tokens == target) & (self.scores[t] > -math.inf)
         return torch.logsumexp(torch.log_softmax(self.scores[t], dim=0)[seen], dim=0)  # -inf if there is none
 
     def mass_by_word(self) -> Tuple[Tensor, Tensor]:
         """Return the distinct words, (U), and the log of the mass on each, (T, U)."""
-        distinct, places = torch.unique(self.words, return_inverse=True)
+        distinct, places = torch.unique(self.tokens, return_inverse=True)
         weights = self.weights()
         if places.dim() == 1:  # whole rows of T numbers are added: many times faster than single numbers
             sums = weights.new_zeros(len(distinct), len(weights)).index_add_(0, places, weights.t().contiguous()).t()
@@ -84,14 +84,14 @@ class Seen(NamedTuple):
         return (sums.log() + shift)[:, :-1]
 
 
-def _any_of(words: Tensor, targets: Tensor) -> Tensor:
+def _any_of(tokens: Tensor, targets: Tensor) -> Tensor:
     """Return the places of words that are any of the targets, by a table of all words: faster than sorting.
 
     The table has a place more than there are words, which is that of -1.
     """
-    wanted = torch.zeros(int(torch.maximum(words.max(), targets.max())) + 2, dtype=torch.bool, device=words.device)
+    wanted = torch.zeros(int(torch.maximum(tokens.max(), targets.max())) + 2, dtype=torch.bool, device=tokens.device)
     wanted[targets] = True
-    return wanted[words].nonzero().squeeze(1)
+    return wanted[tokens].nonzero().squeeze(1)
 
 
 def add_mass(lprobs: Tensor, weight: float, seen: Seen) -> None:

@@ -33,20 +33,20 @@ class Entries:
 
     def __init__(self, dim: int):
         self.dim, self.count = dim, 0
-        self._keys, self._words = np.empty((16, dim), np.float32), np.empty(16, np.uint32)
+        self._keys, self._tokens = np.empty((16, dim), np.float32), np.empty(16, np.uint32)
 
-    def append(self, keys: np.ndarray, words: np.ndarray) -> None:
-        """Append entries: keys (n, d) and words (n)."""
-        end = self.count + len(words)
-        if end > len(self._words):
+    def append(self, keys: np.ndarray, tokens: np.ndarray) -> None:
+        """Append entries: keys (n, d) and tokens (n)."""
+        end = self.count + len(tokens)
+        if end > len(self._tokens):
             self._keys = np.concatenate([self._keys[: self.count], np.empty((end, self.dim), np.float32)])
-            self._words = np.concatenate([self._words[: self.count], np.empty(end, np.uint32)])
-        self._keys[self.count : end], self._words[self.count : end] = keys, words
+            self._tokens = np.concatenate([self._tokens[: self.count], np.empty(end, np.uint32)])
+        self._keys[self.count : end], self._tokens[self.count : end] = keys, tokens
         self.count = end
 
     def entries(self) -> Tuple[np.ndarray, np.ndarray]:
-        """Return all entries: keys (n, d) and words (n)."""
-        return self._keys[: self.count], self._words[: self.count]
+        """Return all entries: keys (n, d) and tokens (n)."""
+        return self._keys[: self.count], self._tokens[: self.count]
 
 
 class EntryStore(Entries):
@@ -106,17 +106,17 @@ class EntryStore(Entries):
                     total, left = zlib.crc32(piece, total), left - len(piece)
         return total
 
-    def append(self, keys: np.ndarray, words: np.ndarray) -> None:
-        """Append entries: keys (n, d) and words (n)."""
-        for name, values in ((KEYS, keys.astype(np.float32)), (WORDS, words.astype(np.uint32))):
+    def append(self, keys: np.ndarray, tokens: np.ndarray) -> None:
+        """Append entries: keys (n, d) and tokens (n)."""
+        for name, values in ((KEYS, keys.astype(np.float32)), (WORDS, tokens.astype(np.uint32))):
             raw = values.tobytes()
             self._sums[name] = zlib.crc32(raw, self._sums[name])
             with open(self.folder / name, "ab") as file:  # opened each time: many streams have many stores
                 file.write(raw)
-        self.count += len(words)
+        self.count += len(tokens)
 
     def entries(self) -> Tuple[np.ndarray, np.ndarray]:
-        """Return all entries, memory-mapped: keys (n, d) and words (n)."""
+        """Return all entries, memory-mapped: keys (n, d) and tokens (n)."""
         if self._maps[0] != self.count:
             keys = np.memmap(self.folder / KEYS, np.float32, "r", shape=(self.count, self.dim))
             self._maps = self.count, keys, np.memmap(self.folder / WORDS, np.uint32, "r", shape=(self.count,))

@@ -29,22 +29,22 @@ class UnboundedCache(Cache):
 
     Args:
         neighbors: K
-        text: entries of another text, seen by every stream besides its own
+        remembered: entries of another text, seen by every stream besides its own
     """
 
-    def __init__(self, neighbors: int, text: Optional[Search] = None):
-        self.neighbors, self.text = neighbors, text
+    def __init__(self, neighbors: int, remembered: Optional[Search] = None):
+        self.neighbors, self.remembered = neighbors, remembered
         self._streams: List[Search] = []
 
     @classmethod
-    def from_settings(cls, settings: AdapterSettings, text: Optional[Search] = None) -> "UnboundedCache":
-        return cls(settings.cache_neighbors, text)
+    def from_settings(cls, settings: AdapterSettings, remembered: Optional[Search] = None) -> "UnboundedCache":
+        return cls(settings.cache_neighbors, remembered)
 
-    def see(self, queries: Tensor, keys: Tensor, words: Tensor) -> List:
+    def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> List:
         if not self._streams:
             self._streams = [Search(Entries(keys.size(2))) for _ in keys]
         views = []
-        for stream, query, key, word in zip(self._streams, queries, keys, words):
+        for stream, query, key, word in zip(self._streams, queries, keys, tokens):
             views.append((stream, stream.store.count, query, key, word))
             said = word >= 0
             stream.store.append(key[said].cpu().numpy(), word[said].cpu().numpy())
@@ -56,16 +56,16 @@ class UnboundedCache(Cache):
         stream, count, queries, keys, said = view
         late = torch.ones(len(queries), len(keys), dtype=torch.bool, device=queries.device).triu_(1)
         distances = squared_distances(queries, keys).masked_fill_(late | (said < 0), math.inf)
-        words = said.expand_as(distances)
+        tokens = said.expand_as(distances)
         found = [self._before(stream, count, queries, said, distances)]
-        if self.text is not None and self.text.store.count:
-            found.append(self._look_up(self.text, queries, self.text.store.count))
+        if self.remembered is not None and self.remembered.store.count:
+            found.append(self._look_up(self.remembered, queries, self.remembered.store.count))
         distances = torch.cat([distances, *(near for near, _ in found)], 1)
-        words = torch.cat([words, *(theirs for _, theirs in found)], 1)
-        distances, words = smallest(distances, words, self.neighbors)
+        tokens = torch.cat([tokens, *(theirs for _, theirs in found)], 1)
+        distances, tokens = smallest(distances, tokens, self.neighbors)
         farthest = distances.masked_fill(distances == math.inf, 0).amax(1, keepdim=True)  # b^2
         scores = distances.div_(-2 * farthest.clamp(min=torch.finfo(torch.float32).tiny))
-        return Seen(scores, words.masked_fill(scores == -math.inf, -1))
+        return Seen(scores, tokens.masked_fill(scores == -math.inf, -1))
 
     def _before(self, stream: Search, count: int, queries: Tensor, said: Tensor, distances: Tensor) -> Tuple[Tensor, Tensor]:
         """Return the nearest of what the stream said before the block, and of those of the block that the index holds.
@@ -88,7 +88,7 @@ class UnboundedCache(Cache):
             begin = end
         width = max(near.size(1) for near, _ in parts)
         near = torch.cat([_widened(part, width, math.inf) for part, _ in parts])
-        return near, torch.cat([_widened(words, width, -1) for _, words in parts])
+        return near, torch.cat([_widened(tokens, width, -1) for _, tokens in parts])
 
     def _look_up(self, search: Search, queries: Tensor, count: int, indexed: Optional[int] = None) -> Tuple[Tensor, Tensor]:
         """Return the distances of the nearest of the first entries, and their words."""

@@ -1,1 +1,39 @@
-"""The commands, a module each: add_arguments(parser) and run(args)."""
+"""The commands, a module each with add_arguments(parser) and run(args), and those that a ``--user-dir`` registers."""
+
+from argparse import ArgumentParser, Namespace
+from typing import Any, Callable, NamedTuple, Optional
+
+from fairseq_groc.registry import Registry
+
+
+class Command(NamedTuple):
+    """A command of ``python -m fairseq_groc``.
+
+    Args:
+        group: that ``--help`` shows it in
+        help: a line
+        add_arguments: to its parser
+        run: with what was parsed; returns the exit code, None for 0
+    """
+
+    group: str
+    help: str
+    add_arguments: Callable[[ArgumentParser], Any]
+    run: Callable[[Namespace], Optional[int]]
+
+
+COMMANDS: Registry[Command] = Registry("command")  # __main__ puts the package's in
+
+
+def register_command(name: str, add_arguments: Callable[[ArgumentParser], Any], group: str = "analysis"):
+    """Register a function as a command, which is typed with hyphens for underscores; its docstring's first line is the help.
+
+    Raises:
+        OptionError: a name that is taken.
+    """
+
+    def register(run):
+        COMMANDS.add(name, Command(group, (run.__doc__ or "").partition("\n")[0], add_arguments, run))
+        return run
+
+    return register

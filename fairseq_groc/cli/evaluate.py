@@ -80,7 +80,7 @@ def share(args, worker: int) -> Dict[str, Any]:
     hub, dataset = open_split(args)
     task, decoder = hub.task, hub.models[0].decoder
     if args.no_corrections:
-        leave_out_corrections(decoder.words)
+        leave_out_corrections(decoder.matrices)
     block, known = task.block_length(), known_words(Path(args.data), task.dictionary)
     pieces = None if args.raw or args.remove_bpe else pieces_of(task.dictionary.symbols)
     size = None if pieces or worker else text_size(args, dataset)
@@ -95,23 +95,23 @@ def share(args, worker: int) -> Dict[str, Any]:
         "error": scores.error,
         "verified": scores.verified,
         "new_mass": scores.mass,
-        "vocabulary": int((~decoder.words.impossible).sum()),
-        "known_vocabulary": int((known & ~decoder.words.impossible).sum()),
+        "vocabulary": int((~decoder.matrices.impossible).sum()),
+        "known_vocabulary": int((known & ~decoder.matrices.impossible).sum()),
         "adapters": vars(decoder.adapter.settings) if decoder.adapter else {},
         "cache_text": remembered(decoder.adapter),
         "block": block,
     }
 
 
-def leave_out_corrections(words: WordMatrices) -> None:
+def leave_out_corrections(matrices: WordMatrices) -> None:
     """Make words what they are composed of alone.
 
     Raises:
         OptionError: they have no corrections.
     """
-    if words.corrections is None:
+    if matrices.corrections is None:
         raise OptionError("--no-corrections: this model's words have none. Leave it out.")
-    words.corrections = None
+    matrices.corrections = None
 
 
 def text_size(args, dataset) -> Size:
@@ -148,9 +148,9 @@ def known_words(data: Path, dictionary) -> torch.Tensor:
 
 def remembered(adapter) -> Optional[Dict[str, Any]]:
     """Return which other text an unbounded cache sees, by its store's fingerprint, or None."""
-    if adapter is None or adapter.text is None:
+    if adapter is None or adapter.remembered is None:
         return None
-    store = adapter.text.store
+    store = adapter.remembered.store
     return {"path": str(store.folder), "words": store.count, "fingerprint": store.fingerprint}
 
 

@@ -25,15 +25,15 @@ def add_arguments(parser) -> None:
 def run(args) -> None:
     check_out(args.out)
     decoder = load(args.path, args.data, any_lexicon=args.any_lexicon).models[0].decoder
-    known = ~decoder.words.unpredictable()
+    known = ~decoder.matrices.unpredictable()
     decoder.check_words(args.word)
     new = [word for word in args.word if word not in decoder.dictionary.indices]
     numbers = decoder.add_words(args.word, data_lexicon(decoder.origin, args.lexicon_path) if new else None)
-    unknown = decoder.words.head.unknown()
+    unknown = decoder.matrices.head.unknown()
     for word, number in zip(args.word, numbers):
         if unknown is not None and bool(unknown[number]):
             raise OptionError(f"{shown(word)} is not in the vocabulary, and this model has a row a word: it knows no others")
-    outputs = torch.nn.functional.normalize(decoder.words()[1].float(), dim=1)
+    outputs = torch.nn.functional.normalize(decoder.matrices()[1].float(), dim=1)
     rows = known.nonzero().squeeze(1)
     found = [neighbours(decoder.dictionary, outputs, rows, number, args.count) for number in numbers]
     for word, near in zip(args.word, found):

@@ -1,15 +1,12 @@
 """Raw text to a fairseq data folder with lexicon tables: check, tokenise, count, binarise, look up; print counts."""
 
-import os
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, NamedTuple, Optional, Set, Tuple
+from typing import Dict, Iterable, Iterator, Optional, Set, Tuple
 
 import numpy as np
-from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
-from tqdm import tqdm
 
 from fairseq_groc.arguments import add_lexicon_options, positive
 from fairseq_groc.data.archives import DATASETS, fetch, read_archive
@@ -17,20 +14,13 @@ from fairseq_groc.data.cross_domain import SOURCES, cut, sizes_of
 from fairseq_groc.data.fingerprint import folder_dictionary, known_words, load_dictionary, note_folder
 from fairseq_groc.data.folder import check_target, replacing
 from fairseq_groc.data.lexicon_tables import tables_of
+from fairseq_groc.data.numbering import Numbering, Text
 from fairseq_groc.data.text import check_lines, clean_lines, cleaner, read_lines, unchecked
 from fairseq_groc.dictionary import is_filler
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.lexicon.tables import LexiconTables
 
 SPLITS = ("train", "valid", "test")
-
-
-class Text(NamedTuple):
-    """A text that is written as it is binarised: its file, the number of its lines and the counts of its words."""
-
-    path: Path
-    lines: int
-    counts: Counter
 
 
 def add_arguments(parser) -> None:
@@ -70,22 +60,22 @@ def add_arguments(parser) -> None:
     parser.add_argument("--from", dest="source", metavar="FOLDER", help="with the texts, or the file, of --dataset")
     parser.add_argument("--splits", metavar="LIST", help="those of the dataset to take (default train,valid,test)")
     parser.add_argument("--tokens", metavar="N,N,N", help="of the cross-domain set's splits (default 2000000,2000000,10000000)")
-    workers = "processes that binarise, one a processor at most (default 1)"
-    parser.add_argument("--workers", type=positive, default=1, metavar="N", help=workers)
+    parser.add_argument("--workers", type=positive, metavar="N", help="of earlier versions; does nothing: a text is read once")
 
 
 def run(args) -> None:
     dest, splits = check(args)
     dictionary, earlier = first_entries(args), earlier_words(args)
     with replacing(dest) as scratch:
-        texts = {name: write(scratch / name, lines) for name, lines in _lines(args, scratch, splits)}
+        numbering = Numbering(dictionary.eos_word)
+        texts = {name: numbering.write(scratch / name, lines) for name, lines in _lines(args, scratch, splits)}
         texts = {name: text for name, text in texts.items() if name in splits}
         if not args.vocabulary:
             add_words(dictionary, args, texts)
         made = scratch / "made"
         dictionary.save(str(made / "dict.txt"))
         for name, text in texts.items():
-            binarise(text, made / name, dictionary, args.workers)
+            numbering.binarise(text, made / name, dictionary)
         tables = tables_of(made, args)
         trained = trained_on(texts, dictionary, earlier)
         mask = None if trained is None else np.array([word in trained for word in dictionary.symbols])
@@ -166,19 +156,6 @@ def _lines(args, scratch: Path, splits: Dict[str, str]) -> Iterator[Tuple[str, I
         yield split, clean_lines(lines, path, clean)
 
 
-def write(path: Path, lines: Iterable[str]) -> Text:
-    """Write a text and count its words; equal counts keep the order of first appearance."""
-    count, counts = 0, Counter[str]()
-    with open(path, "w", encoding="utf-8") as file:
-        for line in lines:
-            file.write(line + "\n")
-            count += 1
-            counts.update(line.split())
-    if not count:
-        raise DataError(f"the {path.name} text is empty: nothing to train or score on")
-    return Text(path, count, counts)
-
-
 def first_entries(args) -> Dictionary:
     """Return the vocabulary that is given, or where the words of the texts are to be appended."""
     if args.vocabulary_from:
@@ -211,31 +188,6 @@ def _add(dictionary: Dictionary, counts: Counter, threshold: int = 1) -> None:
             dictionary.add_symbol(word, n=count)
 
 
-class _Shown(VocabularyDatasetBinarizer):
-    """With a bar, which stays in this process."""
-
-    def __init__(self, dictionary: Dictionary, bar: Any):
-        super().__init__(dictionary, append_eos=True)
-        self.bar = bar
-
-    def binarize_line(self, line, summary):
-        if self.bar is not None:
-            self.bar.update()
-        return super().binarize_line(line, summary)
-
-    def __getstate__(self) -> Dict[str, Any]:
-        return {**self.__dict__, "bar": None}
-
-
-def binarise(text: Text, prefix: Path, dictionary: Dictionary, workers: int) -> None:
-    """Write fairseq's binary form of a text, and remove the text."""
-    workers = min(workers, text.lines, os.cpu_count() or 1)  # more would wait for each other
-    with tqdm(desc=prefix.name, total=text.lines // workers, unit=" lines", leave=False, disable=None) as bar:
-        shown = _Shown(dictionary, bar)
-        FileBinarizer.multiprocess_dataset(str(text.path), "mmap", shown, str(prefix), len(dictionary), workers)
-    text.path.unlink()
-
-
 # -- what is known of the texts ----------------------------------------------------------------------------------------------
 
 
@@ -262,11 +214,11 @@ def trained_on(texts: Dict[str, Text], dictionary: Dictionary, earlier: Optional
 def report(texts: Dict[str, Text], dictionary: Dictionary, trained: Optional[Set[str]], tables: LexiconTables) -> None:
     """Print sentences, tokens, types, share of new words, and the lexicon's coverage."""
     print(f"{'split':<8}{'sentences':>11}{'tokens':>13}{'types':>10}{'not in dict':>13}{'new words':>11}")
-    for split, (_, lines, counts) in texts.items():
-        tokens = sum(counts.values()) + lines  # one </s> a line
+    for split, (_, lengths, counts) in texts.items():
+        tokens = sum(lengths)
         missing = sum(n for w, n in counts.items() if w not in dictionary.indices) / tokens
         new = "unknown" if trained is None else f"{sum(n for w, n in counts.items() if w not in trained) / tokens:.2%}"
-        print(f"{split:<8}{lines:>11,}{tokens:>13,}{len(counts):>10,}{missing:>13.2%}{new:>11}")
+        print(f"{split:<8}{len(lengths):>11,}{tokens:>13,}{len(counts):>10,}{missing:>13.2%}{new:>11}")
     entries = sum(not is_filler(word) for word in dictionary.symbols[dictionary.nspecial :])
     covered = tables.coverage()
     print(

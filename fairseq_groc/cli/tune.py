@@ -105,7 +105,7 @@ def tune(found: Pass, states: States, adapter: Adapter, grid: Grid, extend: bool
     """
     tried: Dict[AdapterSettings, float] = {}
     first = grid
-    largest = len(found.lprobs) + (adapter.text.store.count if adapter.text else 0)
+    largest = len(found.lprobs) + (adapter.remembered.store.count if adapter.remembered else 0)
     while True:
         remember(found, states, adapter, grid)
         for settings, ppl in search(found, grid, tried):

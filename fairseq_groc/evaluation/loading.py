@@ -60,7 +60,7 @@ def check_weights(model, checkpoint: Path) -> None:
             what = f"{int((~parameter.isfinite()).sum()):,} of {name} are no finite numbers"
             raise DataError(f"{checkpoint}: {what}: its training has diverged. Give an earlier checkpoint.")
     with torch.no_grad():
-        matrices = model.decoder.words()[:2]  # kept for what comes
+        matrices = model.decoder.matrices()[:2]  # kept for what comes
     if not all(bool(matrix.isfinite().all()) for matrix in matrices):
         raise DataError(f"{checkpoint}: its word embeddings are no numbers (NaN): the checkpoint is broken. Give another one.")
 

@@ -33,7 +33,7 @@ class Pass:
         lprobs: of the target by the model alone, (n)
         new: log-probability of all new words together, (n)
         targets: (n)
-        words: mask (V) of the real words, which the uniform distribution has
+        real: mask (V) of the real words, which the uniform distribution has
         new_words: mask (V) of those that the training text lacks
         mass: for settings of a cache, log of its mass on the target, (n), and whether it remembers anything, (n)
     """
@@ -41,7 +41,7 @@ class Pass:
     lprobs: Tensor
     new: Tensor
     targets: Tensor
-    words: Tensor
+    real: Tensor
     new_words: Tensor
     mass: Dict[Tuple[float, ...], Tuple[Tensor, Tensor]] = field(default_factory=dict)
 
@@ -102,7 +102,7 @@ def read(states: States, adapter: Adapter, cache: str) -> Pass:
         if cache != "none":
             states.append(getattr(decoder, decoder.output_layer_name).features)
     lprobs, new, targets = (torch.cat(parts) for parts in columns.values())
-    return Pass(lprobs, new, targets, adapter.words, adapter.new)
+    return Pass(lprobs, new, targets, adapter.real, adapter.new)
 
 
 @torch.no_grad()
@@ -163,7 +163,7 @@ def _adapted(found: Pass, factor: float, uniform: float) -> Tensor:
     if factor != 1:
         shift = torch.where(found.new_words[found.targets], math.log(factor), 0.0)
         lprobs = lprobs + shift - torch.log1p((factor - 1) * found.new.exp())
-    return -uniform_mixture_at(-lprobs, uniform, found.words, found.targets) if uniform > 0 else lprobs
+    return -uniform_mixture_at(-lprobs, uniform, found.real, found.targets) if uniform > 0 else lprobs
 
 
 def best(tried: Mapping[AdapterSettings, float]) -> Tuple[AdapterSettings, float]:

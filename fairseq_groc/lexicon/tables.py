@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 from filelock import FileLock
+from tqdm import tqdm
 
 from fairseq_groc.dictionary import words_fingerprint
 from fairseq_groc.errors import TablesError
@@ -164,7 +165,7 @@ def build_tables(
 
     relations: List[List[int]] = []
     definitions: List[List[int]] = []
-    for index, word in enumerate(words):
+    for index, word in enumerate(tqdm(words, desc="lexicon", unit=" words", leave=False, disable=None)):
         if is_word(index):
             entry = lexicon.lookup(word, max_relations, max_definition)
             relations.append([form_of(r.word) for r in entry.relations])

@@ -23,12 +23,17 @@ WordEntries = Union[None, Mapping[str, Entry], Lexicon]
 class ChangingVocabulary:
     """What a decoder with a head does to its vocabulary without training. A word's number never changes."""
 
-    words: WordMatrices
+    words: WordMatrices  # what checkpoints call the matrices
     settings: Dict[str, Any]
     adapter: Optional[Adapter]
     origin: Optional[Origin] = None  # of the vocabulary's tables; None: it has none
     dictionary: Any
     _holder: Optional[int] = None  # the thread that has set the limit
+
+    @property
+    def matrices(self) -> WordMatrices:
+        """The embeddings, the head, and what goes with them."""
+        return self.words
 
     @property
     def lexicon(self) -> Optional[str]:
@@ -59,9 +64,9 @@ class ChangingVocabulary:
         for word in words:
             if word not in self.dictionary.indices:
                 self.dictionary.add_symbol(word)
-        missing = self.dictionary.symbols[len(self.words.impossible) :]
+        missing = self.dictionary.symbols[len(self.matrices.impossible) :]
         if missing:
-            self.words.add_words(self._entries(missing, entries))
+            self.matrices.add_words(self._entries(missing, entries))
             self._adapt()
         return [self.dictionary.indices[word] for word in words]
 
@@ -92,7 +97,7 @@ class ChangingVocabulary:
             OptionError: there is a limit already, or another thread's is to be lifted; or an unbounded cache remembers another
                 text, which may have any word.
         """
-        if words is not None and self.adapter is not None and self.adapter.text is not None:
+        if words is not None and self.adapter is not None and self.adapter.remembered is not None:
             raise OptionError("a limited vocabulary does not go with --cache-text, whose words may be any: leave one out")
         limit = None
         if words is not None:
@@ -103,36 +108,36 @@ class ChangingVocabulary:
             if lacking:
                 what = f"{len(lacking):,} words, {shown(lacking[0])} first"
                 raise DataError(f"{what}, are not in the vocabulary: add_words them first")
-            limit = torch.ones_like(self.words.impossible)
+            limit = torch.ones_like(self.matrices.impossible)
             limit[[self.dictionary.eos(), self.dictionary.unk(), *(self.dictionary.indices[word] for word in words)]] = False
         with _HOLDING:
             self._check_holder(lifting=limit is None)
-            self.words.limit, self._holder = limit, threading.get_ident()
+            self.matrices.limit, self._holder = limit, threading.get_ident()
         self._adapt()
 
     def _check_holder(self, lifting: bool) -> None:
         """Refuse a limit within a limit, and to lift that of another thread, unless the thread has ended."""
         holder = next((thread for thread in threading.enumerate() if thread.ident == self._holder), None)
-        if self.words.limit is None or (lifting and holder in (None, threading.current_thread())):
+        if self.matrices.limit is None or (lifting and holder in (None, threading.current_thread())):
             return
         by = f"thread {holder.name}" if holder else "a thread that has ended"
         raise OptionError(f"the vocabulary is limited already, by {by}: lift that limit first, there: limit_vocabulary(None)")
 
     def real_words(self) -> torch.Tensor:
         """Return the mask (V) of real words that may be predicted: no special symbols, no fillers, none beyond the limit."""
-        words = ~self.words.impossible
-        if self.words.limit is not None:
-            words &= ~self.words.limit.to(words.device)
-        words[: self.dictionary.nspecial] = False
-        return words
+        real = ~self.matrices.impossible
+        if self.matrices.limit is not None:
+            real &= ~self.matrices.limit.to(real.device)
+        real[: self.dictionary.nspecial] = False
+        return real
 
     @contextmanager
     def vocabulary_at(self, sizes: torch.Tensor) -> Iterator[None]:
         """Let the adapter take each position of a block for one with its own vocabulary: so many of the first entries, (T)."""
         if self.adapter is not None:
-            words = self.real_words()
-            met = torch.arange(len(words), device=words.device) < sizes.to(words.device).unsqueeze(1)  # (T, V)
-            self.adapter.set_words(words & met, self.adapter.new)
+            real = self.real_words()
+            met = torch.arange(len(real), device=real.device) < sizes.to(real.device).unsqueeze(1)  # (T, V)
+            self.adapter.set_vocabulary(real & met, self.adapter.new)
         try:
             yield
         finally:
@@ -141,8 +146,8 @@ class ChangingVocabulary:
     def _adapt(self) -> None:
         """Tell the adapter of the vocabulary; the training text lacks every word that was added."""
         if self.adapter is not None:
-            new, words = self.adapter.new, self.real_words()
-            self.adapter.set_words(words, torch.cat([new, new.new_ones(len(words) - len(new))]))
+            new, real = self.adapter.new, self.real_words()
+            self.adapter.set_vocabulary(real, torch.cat([new, new.new_ones(len(real) - len(new))]))
 
     def _entries(self, words: Sequence[str], entries: WordEntries) -> Dict[str, Entry]:
         if entries is None or not any(lexicon_parts(self.settings)):

@@ -56,9 +56,9 @@ def attach_head(
     embedding.begin(vocabulary, init_range)
     impossible = ~(torch.tensor(predictable_words(words)) | every_entry)
     corrections = build_corrections(words, dim, settings)
-    decoder.words = WordMatrices(embedding, head, vocabulary, impossible, corrections)
-    decoder.embed_tokens = InputLayer(decoder.words, dim, decoder.embed_tokens.padding_idx)
-    setattr(decoder, output, OutputLayer(decoder.words, width, dim, settings["output_dropout"]))
+    matrices = decoder.words = WordMatrices(embedding, head, vocabulary, impossible, corrections)
+    decoder.embed_tokens = InputLayer(matrices, dim, decoder.embed_tokens.padding_idx)
+    setattr(decoder, output, OutputLayer(matrices, width, dim, settings["output_dropout"]))
     decoder.output_layer_name, decoder.settings = output, settings
     decoder.__class__ = type(type(decoder).__name__, (WordDecoder, type(decoder)), {})
 
@@ -148,7 +148,7 @@ class WordDecoder(ChangingVocabulary):
             h, extra = model(**net_input)[:2]
         finally:
             layer.deferred = False
-        _, outputs, bias = self.words.end()
+        _, outputs, bias = self.matrices.end()
         return h, extra, (outputs, bias)
 
     def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
@@ -171,13 +171,13 @@ class WordDecoder(ChangingVocabulary):
             targets: (B, T)
             chunk: words whose scores are held at a time
         """
-        head, pad = self.words.head, self.dictionary.pad()  # type: ignore[attr-defined]
+        head, pad = self.matrices.head, self.dictionary.pad()  # type: ignore[attr-defined]
         outputs, bias = matrices
         own = head.losses(h.flatten(0, 1), outputs, bias, targets.flatten(), pad, chunk).view(targets.shape)
         if self.training:  # type: ignore[attr-defined]
             return own, own
-        if self.words.limit is not None and not head.plain_softmax:
-            lprobs = torch.log_softmax(self.words.log_scores(h, outputs, bias).float(), -1)
+        if self.matrices.limit is not None and not head.plain_softmax:
+            lprobs = torch.log_softmax(self.matrices.log_scores(h, outputs, bias).float(), -1)
             own = -lprobs.gather(2, targets.unsqueeze(2)).squeeze(2)
         view, adapted = self._view(extra), own
         if view is not None:
@@ -190,15 +190,15 @@ class WordDecoder(ChangingVocabulary):
         shift = self.adapter.discount(h.device) if self.adapter is not None else None
         if shift is None:
             return own
-        head, pad = self.words.head, self.dictionary.pad()  # type: ignore[attr-defined]
+        head, pad = self.matrices.head, self.dictionary.pad()  # type: ignore[attr-defined]
         if head.plain_softmax:  # a factor on a probability is a term of the bias
             return head.losses(h.flatten(0, 1), outputs, bias + shift, targets.flatten(), pad, chunk).view(targets.shape)
-        lprobs = torch.log_softmax(self.words.log_scores(h, outputs, bias).float(), -1)
+        lprobs = torch.log_softmax(self.matrices.log_scores(h, outputs, bias).float(), -1)
         return own - shift[targets] + (lprobs + shift).logsumexp(-1)
 
     def _predictable(self, tokens: Tensor) -> Tensor:
         """Return tokens with padding in place of words beyond the limit: what a cache remembers may be predicted."""
-        limit = self.words.limit
+        limit = self.matrices.limit
         return tokens if limit is None else tokens.masked_fill(limit.to(tokens.device)[tokens], self.dictionary.pad())
 
     def get_extra_state(self) -> Tensor:

@@ -19,34 +19,34 @@ class InputLayer(nn.Module):
     """Look words up in E_in: the interface of ``torch.nn.Embedding``.
 
     Args:
-        words: the matrices; computed here, once a forward pass
+        matrices: of the model; computed here, once a forward pass
         dim: d
         padding_idx: the word that fills up, as fairseq's decoders want to know
     """
 
-    def __init__(self, words: WordMatrices, dim: int, padding_idx: int):
+    def __init__(self, matrices: WordMatrices, dim: int, padding_idx: int):
         super().__init__()
-        self._words = [words]  # not a submodule: its parameters have one name
+        self._matrices = [matrices]  # not a submodule: its parameters have one name
         self.embedding_dim, self.padding_idx = dim, padding_idx
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return (..., d)."""
-        return F.embedding(tokens, self._words[0].begin()[0])
+        return F.embedding(tokens, self._matrices[0].begin()[0])
 
 
 class OutputLayer(nn.Module):
     """From the prefix encodings h (B, T, width) to scores (B, T, V), -inf for impossible words.
 
     Args:
-        words: the matrices, as they were for the input
+        matrices: of the model, as they were for the input
         width: size of h; where it is not d, h is projected first (width d parameters)
         dim: d
         dropout: variational, one mask over d
     """
 
-    def __init__(self, words: WordMatrices, width: int, dim: int, dropout: float):
+    def __init__(self, matrices: WordMatrices, width: int, dim: int, dropout: float):
         super().__init__()
-        self._words = [words]
+        self._matrices = [matrices]
         self.context: Optional[nn.Linear] = nn.Linear(width, dim, bias=False) if width != dim else None
         self.dropout = VariationalDropout(dropout, shared=(0, 1))
         self.deferred = False  # whether to return h, for a loss that never holds all scores
@@ -57,5 +57,5 @@ class OutputLayer(nn.Module):
         self.features = None if self.training else h
         if self.deferred:
             return h
-        _, outputs, bias = self._words[0].end()
-        return self._words[0].log_scores(h, outputs, bias)
+        _, outputs, bias = self._matrices[0].end()
+        return self._matrices[0].log_scores(h, outputs, bias)

@@ -43,19 +43,19 @@ def masked_bias(bias: Tensor, impossible: Tensor) -> Tensor:
     return bias.masked_fill(impossible, float("-inf"))
 
 
-def uniform_mixture(lprobs: Tensor, weight: float, words: Tensor) -> Tensor:
+def uniform_mixture(lprobs: Tensor, weight: float, real: Tensor) -> Tensor:
     """Mix log-probabilities with the uniform distribution over the words: p = (1 - weight) p_model + weight / V.
 
     Args:
         lprobs: (..., V) log-probabilities of the model
         weight: of the uniform part, in (0, 1)
-        words: mask of the real words, over which it is uniform (no special symbols, no fillers), (V) or (..., V)
+        real: mask of the real words, over which it is uniform (no special symbols, no fillers), (V) or (..., V)
     """
-    uniform = torch.log(weight * words.to(lprobs.dtype) / words.sum(-1, keepdim=True))
+    uniform = torch.log(weight * real.to(lprobs.dtype) / real.sum(-1, keepdim=True))
     return torch.logaddexp(lprobs + torch.log1p(lprobs.new_tensor(-weight)), uniform)
 
 
-def uniform_mixture_at(losses: Tensor, weight: float, words: Tensor, targets: Tensor) -> Tensor:
+def uniform_mixture_at(losses: Tensor, weight: float, real: Tensor, targets: Tensor) -> Tensor:
     """Do the same for targets alone: from -log p_model(target) to -log p(target), (N)."""
-    uniform = weight * words[targets].to(losses.dtype) / words.sum()
+    uniform = weight * real[targets].to(losses.dtype) / real.sum()
     return -torch.logaddexp(torch.log1p(losses.new_tensor(-weight)) - losses, uniform.log())

@@ -142,7 +142,7 @@ class OpenVocabularyScorer:
                 self._new_words.add(word)
         if met:
             self._decoder.add_words(list(met), self._entries)
-        tokens = torch.tensor([self._dictionary.indices[word] for word in words], device=self._decoder.words.impossible.device)
+        tokens = torch.tensor([self._dictionary.indices[word] for word in words], device=self._decoder.matrices.impossible.device)
         return _Piece(tokens, spelled, torch.tensor(sizes, device=tokens.device))
 
     def _count(self, piece: _Piece) -> None:
@@ -175,7 +175,7 @@ class OpenVocabularyScorer:
         for size, length in zip(*(x.tolist() for x in piece.sizes.unique_consecutive(return_counts=True))):
             later = torch.arange(len(bias), device=bias.device) >= size
             own = bias.masked_fill(later, float("-inf"))
-            scores.append(decoder.words.log_scores(h[:, begin : begin + length], outputs, own))
+            scores.append(decoder.matrices.log_scores(h[:, begin : begin + length], outputs, own))
             begin += length
         with decoder.vocabulary_at(piece.sizes):
             return self._model.get_normalized_probs((torch.cat(scores, dim=1), extra), log_probs=True)[0]
@@ -183,6 +183,6 @@ class OpenVocabularyScorer:
 
 def _words_of(decoder) -> List[str]:
     """Return the words of a decoder's dictionary that are words, whatever is predicted at present."""
-    real = (~decoder.words.impossible).tolist()
+    real = (~decoder.matrices.impossible).tolist()
     special = decoder.dictionary.nspecial
     return [word for word, is_word in zip(decoder.dictionary.symbols[special:], real[special:]) if is_word]

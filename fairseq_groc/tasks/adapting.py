@@ -28,7 +28,7 @@ def make_adapter(cfg, decoder, settings: AdapterSettings, text: Optional[str] = 
     Raises:
         OptionError: a limited vocabulary, and a text that may have any word.
     """
-    if text and decoder.words.limit is not None:
+    if text and decoder.matrices.limit is not None:
         raise OptionError("a limited vocabulary does not go with --cache-text, whose words may be any: leave one out")
     store = Search(open_remembered(Path(text), decoder)) if text else None
     return Adapter(settings, decoder.real_words(), new_words(cfg, decoder.dictionary, settings), store)
@@ -54,9 +54,9 @@ def check_remembered(cfg, adapter: Optional[Adapter], dataset: StreamDataset) ->
     Raises:
         DataError: the remembered text is this one.
     """
-    if adapter is None or adapter.text is None:
+    if adapter is None or adapter.remembered is None:
         return
-    remembered = adapter.text.store.fingerprint.split(" ")[1]
+    remembered = adapter.remembered.store.fingerprint.split(" ")[1]
     for folder in utils.split_paths(cfg.data):
         path = Path(folder, f"{dataset.name}.bin")
         if path.is_file() and digest(path) == remembered:
@@ -65,7 +65,7 @@ def check_remembered(cfg, adapter: Optional[Adapter], dataset: StreamDataset) ->
 
 def report_impossible(decoder, dataset: StreamDataset) -> None:
     """Say how many tokens of a text the model gives probability 0, which makes the perplexity infinite."""
-    unknown = decoder.words.head.unknown()
+    unknown = decoder.matrices.head.unknown()
     count = 0 if unknown is None else sum(int(unknown[line.long()].sum()) for line in dataset.lines)
     if count:
         caches = " but for what its caches remember" if decoder.adapter and decoder.adapter.settings.caches() else ""

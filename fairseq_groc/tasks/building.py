@@ -65,33 +65,33 @@ def complete(cfg, task_options) -> None:
                     cfg[name] = task_options[name]
 
 
-def configure(words: WordMatrices, cfg, new_range: float) -> None:
+def configure(matrices: WordMatrices, cfg, new_range: float) -> None:
     """Set how new rows begin, and how much of the word embeddings a training step computes.
 
     Args:
-        words: of the model
+        matrices: of the model
         cfg: the task's options
         new_range: rows of new words begin uniformly from minus to plus this
 
     Raises:
         OptionError: the file for embeddings is in a folder that is not there.
     """
-    corrections = [] if words.corrections is None else list(words.corrections.modules())
-    for module in words.modules():
+    corrections = [] if matrices.corrections is None else list(matrices.corrections.modules())
+    for module in matrices.modules():
         if isinstance(module, WordRows) and module not in corrections:
             module.draw_new, module.new_range = cfg.draw_new_rows, new_range
         if isinstance(module, SurfaceEncoder):
             module.chunk = cfg.encoding_chunk
             module.training_precision = torch.bfloat16 if cfg.encode_in_bf16 else None
-    words.file = Path(cfg.export_embeddings) if cfg.export_embeddings else None
-    if words.file is not None and not words.file.parent.is_dir():  # before the work
-        raise OptionError(f"--export-embeddings {words.file}: there is no folder {words.file.parent}")
-    is_table, sampled = words.embedding.is_table, cfg.sampled_update_fraction < 1
+    matrices.file = Path(cfg.export_embeddings) if cfg.export_embeddings else None
+    if matrices.file is not None and not matrices.file.parent.is_dir():  # before the work
+        raise OptionError(f"--export-embeddings {matrices.file}: there is no folder {matrices.file.parent}")
+    is_table, sampled = matrices.embedding.is_table, cfg.sampled_update_fraction < 1
     if not is_table:
-        words.full_probability, words.seed = cfg.full_update_prob, cfg.seed
-    if sampled and words.embedding.can_be_sampled:
-        kind = SampledUpdates if words.corrections is None else SampledWords
-        words.sampled = kind(cfg.sampled_update_fraction, cfg.refresh_interval, cfg.seed)
+        matrices.full_probability, matrices.seed = cfg.full_update_prob, cfg.seed
+    if sampled and matrices.embedding.can_be_sampled:
+        kind = SampledUpdates if matrices.corrections is None else SampledWords
+        matrices.sampled = kind(cfg.sampled_update_fraction, cfg.refresh_interval, cfg.seed)
     elif sampled or (is_table and cfg.full_update_prob < 1):
         logger.warning("sparse and sampled updates change nothing: only compositional word embeddings are computed")
 

@@ -113,9 +113,9 @@ class WordnetLexiconTask(FairseqTask):
         self.composed_lr_scale = options.composed_lr_scale
         if self._trains and self.composed_lr_scale < 1 and (self.cfg.fp16 or self.cfg.bf16):
             raise OptionError("--composed-lr-scale cannot slow the parameter copies of --fp16 and bf16: use --amp")
-        configure(model.decoder.words, self.cfg, new_range=options.init_range if self._trains else 0.0)
-        if self._trains and model.decoder.words.corrections is not None:
-            begin_corrections(model.decoder.words.corrections, self.cfg, self.dictionary)
+        configure(model.decoder.matrices, self.cfg, new_range=options.init_range if self._trains else 0.0)
+        if self._trains and model.decoder.matrices.corrections is not None:
+            begin_corrections(model.decoder.matrices.corrections, self.cfg, self.dictionary)
         offer_vocabulary_changes(model)
         self._decoders.append(model.decoder)
         return model
@@ -269,8 +269,8 @@ class WordnetLexiconTask(FairseqTask):
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         block = sample["net_input"].get("block")
-        words = torch.cat([sample["net_input"]["src_tokens"].flatten(), sample["target"].flatten()])
-        self._decoders[-1].words.begin_step(update_num, words)
+        tokens = torch.cat([sample["net_input"]["src_tokens"].flatten(), sample["target"].flatten()])
+        self._decoders[-1].matrices.begin_step(update_num, tokens)
         if self._decoders[-1].carried:
             self._decoders[-1].carried[True].begin_update(update_num)
         if all(parameter.grad is None for parameter in model.parameters()):
@@ -284,11 +284,11 @@ class WordnetLexiconTask(FairseqTask):
 
     def optimizer_step(self, optimizer, model, update_num):
         """Step, with the learning rate scaled by the blocks' lengths if they vary (Merity et al. 2018, section 4.1)."""
-        words = self._decoders[-1].words
-        if words.is_frozen():
-            for parameter in words.parameters():
+        matrices = self._decoders[-1].matrices
+        if matrices.is_frozen():
+            for parameter in matrices.parameters():
                 parameter.grad = None  # not zero, or the momentum would move it
-        with slowed(words.embedding, self.composed_lr_scale):
+        with slowed(matrices.embedding, self.composed_lr_scale):
             self._step(optimizer, model, update_num)
 
     def _step(self, optimizer, model, update_num) -> None:

@@ -50,8 +50,8 @@ def test_a_stock_language_model_with_an_open_vocabulary(commands, corpus, tmp_pa
     assert hub.score("the zebra sat")["positional_scores"].shape == (4,)
     assert hub.score(" ".join(["the"] * 19))["positional_scores"].shape == (20,)  # all the room that transformer_lm has
     trained = set((corpus / "train.txt").read_text().split())
-    words = decoder.words.impossible | torch.tensor([word in trained for word in dictionary.symbols])
-    decoder.words.impossible = words.index_fill(0, torch.tensor([dictionary.unk()]), True)
+    words = decoder.matrices.impossible | torch.tensor([word in trained for word in dictionary.symbols])
+    decoder.matrices.impossible = words.index_fill(0, torch.tensor([dictionary.unk()]), True)
     generated = hub.sample("the cat", beam=2, min_len=4, max_len_b=8).split()[2:]  # words outside the training vocabulary
     assert generated and not trained & set(generated)
 

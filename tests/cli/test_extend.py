@@ -11,7 +11,7 @@ import pytest
 from cli_helpers import ROOT, Commands, evaluated, header_of, tokens_of
 
 from fairseq_groc.adapters import CACHES, OPTIONS, AdapterSettings, Cache, Option, register_cache
-from fairseq_groc.cli import evaluate
+from fairseq_groc.cli import evaluate, register_command
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.heads import TiedOutput, register_head
 from fairseq_groc.lexicon import NoLexicon, register_lexicon
@@ -36,7 +36,7 @@ def commands_of(title):
     return [shlex.split(line) for line in lines]
 
 
-RUN = ("A lexicon", "A head", "An embedding", "An adapter")
+RUN = ("A lexicon", "A head", "An embedding", "An adapter", "A command")
 CHECKS = "Checks"
 
 
@@ -116,6 +116,12 @@ def test_the_cache(said, typed):
     assert overall(again)[0] == pytest.approx(float(best), abs=0.02)
 
 
+def test_the_command(said, typed, corpus):
+    assert said["A command"][0].split()[-1] == str(len((corpus / "data" / "dict.txt").read_text().splitlines()))
+    listed = typed.ok(*OURS, *USER, "--help").partition("\ndata:\n")[2].partition("\n\n")[0]
+    assert re.findall(r"^  (\S+)", listed, re.MULTILINE) == ["preprocess", "tables", "explain", "size"]
+
+
 def test_workers_import_it_too(monkeypatch):
     imported = []
     monkeypatch.setattr(evaluate, "import_user_module", lambda args: imported.append(args.user_dir))
@@ -175,6 +181,7 @@ class Other(Cache):
             "option of a cache 'cache_size' is registered already",
         ),
         (lambda: register_cache("other", seed=Option(1, ""))(Other), "--seed: an option of the task wordnet_lexicon already"),
+        (lambda: register_command("user_dir", print)(print), "command 'user_dir' is registered already: choose a name"),
         (lambda: AdapterSettings(other_weight=0.1), "other_weight: none of the registered caches .* Give the --user-dir"),
     ],
 )

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from cli_helpers import ROOT, WORDS, write
-from fairseq.binarizer import FileBinarizer
 from fairseq.data.data_utils import load_indexed_dataset
 from filelock import FileLock
 from hypothesis import given, settings
@@ -203,13 +202,6 @@ def test_every_line_is_a_line_whatever_its_blanks(preprocess, tmp_path, monkeypa
     assert text.sizes.tolist() == [len(line.split()) + 1 for line in lines]
 
 
-def test_workers_make_the_same(preprocess, text, tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 3)
-    for workers in (1, 3):
-        preprocess("--train", text, "--dest", tmp_path / str(workers), "--workers", workers)
-    assert files(tmp_path / "1") == files(tmp_path / "3")
-
-
 def test_words_of_earlier_trainings_are_known(preprocess, tmp_path):
     """A folder to finetune in, in the documented way: its vocabulary is another folder's, of which it names the training."""
     texts = {"first": "the cat\n", "new": "the zebra gnu\n", "test": "the cat zebra wug\n", "third": "okapi\n"}
@@ -256,12 +248,3 @@ def test_the_script_imports_nothing_from_the_folder_of_the_text(tmp_path):
     script = [ROOT / "scripts" / "preprocess.sh", "--tokenize", "en"]
     imported = subprocess.run(script, cwd=tmp_path, env=variables, capture_output=True, text=True, check=True).stdout
     assert imported.endswith("sacremoses/__init__.py\n") and "ran" not in imported and str(tmp_path) not in imported
-
-
-def test_no_more_processes_than_processors_or_lines(preprocess, text, tmp_path, monkeypatch):
-    started, binarise = [], FileBinarizer.multiprocess_dataset
-    monkeypatch.setattr(FileBinarizer, "multiprocess_dataset", lambda *args: started.append(args[-1]) or binarise(*args))
-    monkeypatch.setattr(os, "cpu_count", lambda: 3)
-    (tmp_path / "two.txt").write_text("the cat\na dog\n")
-    preprocess("--train", text, "--valid", tmp_path / "two.txt", "--dest", tmp_path / "data", "--workers", "30000")
-    assert started == [3, 2]

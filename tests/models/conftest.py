@@ -39,8 +39,8 @@ def model_of(vocabulary_of):
         head_cfg = HeadConfig(**small)
         decoder = GrocLSTMDecoder(_dictionary_of(words), Namespace(**cfg, init_range=head_cfg.init_range))
         attach_head(decoder, head_settings(head_cfg), vocabulary_of(words, [1, 2]), head_cfg.init_range)
-        if isinstance(decoder.words.embedding, CompositionalEmbedding) and decoder.words.embedding.compose is not None:
-            torch.nn.init.uniform_(decoder.words.embedding.compose.weight, -0.5, 0.5)  # words begin as their spellings alone
+        if isinstance(decoder.matrices.embedding, CompositionalEmbedding) and decoder.matrices.embedding.compose is not None:
+            torch.nn.init.uniform_(decoder.matrices.embedding.compose.weight, -0.5, 0.5)  # words begin as their spellings alone
         return GrocLSTMLanguageModel(decoder).eval()
 
     return build

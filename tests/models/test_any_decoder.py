@@ -34,7 +34,7 @@ def test_composed_words_begin_no_larger_than_rows(stock_model, parts):
     h, targets = 10 * torch.randn(200, 8), torch.randint(4, 4 + len(WORDS), (200,))
     losses = []
     for head, options in (("tied", {}), ("compositional_output", {"lexicon_parts": parts, "output_depth": 0})):
-        _, outputs, bias = stock_model("transformer_lm", head, WORDS, **options).decoder.words()
+        _, outputs, bias = stock_model("transformer_lm", head, WORDS, **options).decoder.matrices()
         losses.append(F.cross_entropy(h @ outputs.t() + bias, targets).item())
     assert losses == pytest.approx([math.log(len(WORDS) + 2)] * 2, rel=0.2)
 

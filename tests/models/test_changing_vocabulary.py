@@ -72,7 +72,7 @@ def test_a_grown_model_is_one_that_was_loaded_with_the_words(models, lexicon, ar
     assert model.decoder.dictionary.symbols == reference.decoder.dictionary.symbols
     tokens = torch.cat([TOKENS, torch.tensor([[11, 13], [13, 12]])], dim=1)  # new words are context, too
     torch.testing.assert_close(lprobs_of(model, tokens), lprobs_of(reference, tokens), rtol=0, atol=1e-5)
-    impossible, reference = model.decoder.words.unpredictable().tolist(), reference.decoder.words.unpredictable().tolist()
+    impossible, reference = model.decoder.matrices.unpredictable().tolist(), reference.decoder.matrices.unpredictable().tolist()
     assert impossible == reference and impossible[:4] + impossible[10:11] == [True, True, False, False, True]
     assert impossible[11:] == [not needs_spellings(model.decoder.settings)] * 3
     if used:
@@ -83,10 +83,10 @@ def test_a_grown_model_is_one_that_was_loaded_with_the_words(models, lexicon, ar
 def test_only_the_new_words_are_encoded(models, lexicon, encoded, head):
     model, _ = models("groc_lstm_lm", head)
     with torch.no_grad():
-        old = [matrix.clone() for matrix in model.decoder.words()]
+        old = [matrix.clone() for matrix in model.decoder.matrices()]
         encoded.clear()
         model.add_words(NEW, lexicon)
-        computed = [matrix for matrix in model.decoder.words()]
+        computed = [matrix for matrix in model.decoder.matrices()]
     forms = len({*NEW, "hound", "a", "domesticated", "animal", "that", "barks", "whelp", "young"})  # in mini.tsv
     assert encoded == [forms if head == "compositional_output" else len(NEW)]
     assert all(torch.equal(new[:11], before) and len(new) == 14 for new, before in zip(computed, old))
@@ -97,7 +97,7 @@ def test_many_small_additions_rarely_copy_what_is_there(models):
     with torch.no_grad():
         places, words = set(), [f"word{i}" for i in range(400)]
         for word in words:
-            places.add(model.decoder.words()[1].data_ptr())
+            places.add(model.decoder.matrices()[1].data_ptr())
             model.add_words([word])
     assert len(places) < 50  # a logarithm of 411, and a buffer's address may come again
 
@@ -107,10 +107,10 @@ def test_changed_parameters_are_seen_after_words_were_added(models, lexicon):
     lprobs_of(model)
     model.add_words(NEW, lexicon)
     for changed in (model, reference):
-        changed.decoder.words.embedding.compose.weight.data.mul_(-2)
+        changed.decoder.matrices.embedding.compose.weight.data.mul_(-2)
     torch.testing.assert_close(lprobs_of(model), lprobs_of(reference), rtol=0, atol=1e-5)
     model.train()(TOKENS)[0][..., 4:10].sum().backward()  # and it can be trained
-    assert all(p.grad is not None for p in model.decoder.words.parameters())
+    assert all(p.grad is not None for p in model.decoder.matrices.parameters())
 
 
 def test_entries_of_its_own_or_spelling_alone(models):
@@ -121,7 +121,7 @@ def test_entries_of_its_own_or_spelling_alone(models):
     other.add_words(["one", "two"])
     third, _ = models("groc_lstm_lm", "compositional_output")
     third.add_words(["one", "two"], NoLexicon())
-    inputs = [m.decoder.words()[0][11:] for m in (model, other, third)]
+    inputs = [m.decoder.matrices()[0][11:] for m in (model, other, third)]
     assert not torch.allclose(inputs[0][0], inputs[1][0]) and torch.equal(inputs[1], inputs[2])
     torch.testing.assert_close(inputs[0][1], inputs[1][1], rtol=0, atol=1e-6)
 
@@ -142,7 +142,7 @@ def test_a_drawn_row_is_a_word_s_own(models, head):
             rows.draw_new = True
     model.add_words(NEW[:1])
     model.add_words(NEW[1:])
-    drawn, lprobs = model.decoder.words()[0][11:], lprobs_of(model)
+    drawn, lprobs = model.decoder.matrices()[0][11:], lprobs_of(model)
     assert len(drawn.unique(dim=0)) == 3 and bool((lprobs[..., 11:] > LOG_ZERO).all())
     targets = torch.tensor([[11, 12, 13, 4, 2, 9], [13, 11, 12, 11, 5, 6]])
     with torch.no_grad():
@@ -300,4 +300,4 @@ def test_a_limit_to_nothing_is_refused(models):
     model, _ = models("groc_lstm_lm", "tied", AdapterSettings())
     with pytest.raises(DataError, match="no word to limit the vocabulary to"):
         model.limit_vocabulary([])
-    assert model.decoder.words.limit is None
+    assert model.decoder.matrices.limit is None

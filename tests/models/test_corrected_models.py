@@ -18,7 +18,7 @@ def corrected(model_of):
     def build(words, **options):
         model = model_of(words, corrections="both", **options)
         torch.manual_seed(7)
-        for rows in (model.decoder.words.corrections.rows, model.decoder.words.corrections.bias):
+        for rows in (model.decoder.matrices.corrections.rows, model.decoder.matrices.corrections.bias):
             torch.nn.init.normal_(rows.weight[4:-1])
         return model.eval()
 
@@ -37,18 +37,18 @@ def test_corrections_move_by_word_into_another_dictionary(corrected, model_of, w
     plain.load_state_dict(others, strict=True)
     old, new = first.decoder.dictionary, second.decoder.dictionary
     with torch.no_grad():
-        matrices, moved, composed = (model.eval().decoder.words() for model in (first, second, plain))
+        matrices, moved, composed = (model.eval().decoder.matrices() for model in (first, second, plain))
     for before, after, alone in zip(matrices, moved, composed):
         for word in WORDS[:-1]:
             torch.testing.assert_close(after[new.index(word)], before[old.index(word)])
             assert not torch.allclose(after[new.index(word)], alone[new.index(word)])
         for word in ("wolf", WORDS[-1]):  # exactly what they are composed of
             assert torch.equal(after[new.index(word)], alone[new.index(word)])
-    leave_out_corrections(second.decoder.words)
+    leave_out_corrections(second.decoder.matrices)
     with torch.no_grad():
-        assert all(torch.equal(left, alone) for left, alone in zip(second.decoder.words(), composed))
+        assert all(torch.equal(left, alone) for left, alone in zip(second.decoder.matrices(), composed))
     with pytest.raises(OptionError, match="--no-corrections: this model's words have none"):
-        leave_out_corrections(second.decoder.words)
+        leave_out_corrections(second.decoder.matrices)
 
 
 @pytest.mark.parametrize("used_before", [False, True])
@@ -60,7 +60,7 @@ def test_added_words_are_what_they_are_composed_of(corrected, model_of, lexicon,
         if used_before:
             model(TOKENS)
         model.decoder.add_words(["wolf", "kitty"], lexicon)
-        for ours, theirs in zip(model.decoder.words(), loaded.eval().decoder.words()):
+        for ours, theirs in zip(model.decoder.matrices(), loaded.eval().decoder.matrices()):
             torch.testing.assert_close(ours, theirs)
         torch.testing.assert_close(model(TOKENS)[0], loaded(TOKENS)[0])
 
@@ -73,7 +73,7 @@ def test_what_is_composed_may_learn_more_slowly(corrected, scale):
         before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
         optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
         model(TOKENS)[0].logsumexp(-1).sum().backward()
-        with slowed(model.decoder.words.embedding, share):
+        with slowed(model.decoder.matrices.embedding, share):
             optimizer.step()
         moved.append({name: parameter.detach() - before[name] for name, parameter in model.named_parameters()})
     for name, step in moved[0].items():

@@ -96,7 +96,7 @@ def test_permuting_the_dictionary_permutes_the_scores(model_of, text, as_lines):
 def test_probabilities_sum_to_one_and_no_filler_has_any(model_of, head, uniform):
     model = model_of(WORDS + ["madeupword0000"], head)
     decoder = model.decoder
-    decoder.adapter = Adapter(AdapterSettings(uniform_weight=uniform), decoder.real_words(), decoder.words.impossible)
+    decoder.adapter = Adapter(AdapterSettings(uniform_weight=uniform), decoder.real_words(), decoder.matrices.impossible)
     with torch.no_grad():
         lprobs = model.get_normalized_probs(model(torch.tensor([[4, 5, 2]])), log_probs=True)
     assert (lprobs.double().exp().sum(-1) - 1).abs().max() <= 1e-6
@@ -146,7 +146,7 @@ def test_checkpoints_average(model_of, head, bins):
     expected = model_of(WORDS, head, init_range=0.2, **options)
     words = [expected.decoder.dictionary.index(word) for word in WORDS]
     places = [model.decoder.dictionary.index(word) for word in WORDS]
-    for found, matrix in zip(model.decoder.words(), expected.decoder.words()):
+    for found, matrix in zip(model.decoder.matrices(), expected.decoder.matrices()):
         torch.testing.assert_close(found[places], matrix[words], rtol=1e-5, atol=1e-6)
 
 

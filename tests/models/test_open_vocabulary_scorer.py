@@ -32,7 +32,7 @@ def model_with(model_of, stock_model):
         for rows in model.modules():
             if isinstance(rows, WordRows):
                 rows.draw_new = True
-        for parameter in model.decoder.words.parameters():
+        for parameter in model.decoder.matrices.parameters():
             parameter.data.mul_(3)  # far from uniform
         if adapters is not None:
             new = torch.arange(len(model.decoder.dictionary)) >= 9

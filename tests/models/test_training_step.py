@@ -93,7 +93,7 @@ def test_the_state_matters(trained):
 
 def test_a_frozen_step_moves_the_rest_alone(model_of, as_lines):
     model = model_of(WORDS).train()
-    words = model.decoder.words
+    words = model.decoder.matrices
     words.full_probability, words.seed = 0.5, 1
     task, text, criterion = reading(model, as_lines([4, 5, 6, 7, 8] * 6 + [2]), vary_bptt=False)
     optimizer = WithMomentum(model.parameters())
@@ -122,18 +122,18 @@ OPTIONS = dict(
 
 
 def test_options_reach_the_word_embeddings(model_of):
-    words = model_of(WORDS).decoder.words
+    words = model_of(WORDS).decoder.matrices
     configure(words, WordnetLexiconConfig(**OPTIONS), new_range=0.3)
     assert (words.full_probability, words.seed) == (0.3, 7)
     assert (words.sampled.fraction, words.sampled.interval, words.sampled.seed) == (0.2, 5, 7)
     assert (words.embedding.surface.chunk, words.embedding.surface.training_precision) == (9, torch.bfloat16)
-    corrected = model_of(WORDS, corrections="both").decoder.words
+    corrected = model_of(WORDS, corrections="both").decoder.matrices
     configure(corrected, WordnetLexiconConfig(**OPTIONS), new_range=0.3)
     assert isinstance(corrected.sampled, SampledWords) and corrected.sampled.words.interval == 5
-    plain = model_of(WORDS).decoder.words
+    plain = model_of(WORDS).decoder.matrices
     configure(plain, WordnetLexiconConfig(), new_range=0.3)
     assert plain.sampled is None and plain.embedding.surface.training_precision is None
-    rows = model_of(WORDS, "tied").decoder.words
+    rows = model_of(WORDS, "tied").decoder.matrices
     configure(rows, WordnetLexiconConfig(draw_new_rows=True), new_range=0.3)
     assert (rows.embedding.new_range, rows.embedding.draw_new) == (0.3, True)
 
@@ -143,13 +143,13 @@ def test_words_of_all_folders_get_a_correction(model_of, monkeypatch):
     texts = {"a/train": [torch.tensor([4, 4, 5])], "b/train": [torch.tensor([5]), torch.tensor([6, 2])]}
     monkeypatch.setattr("fairseq_groc.tasks.building.open_text", lambda path, dictionary, impl, combine: texts[path])
     cfg = WordnetLexiconConfig(data="a:b", train_subset="train", correction_min_count=2)
-    begin_corrections(decoder.words.corrections, cfg, decoder.dictionary)
-    decoder.words.train()
-    decoder.words.corrections.begin_step(torch.Generator())
-    assert decoder.words.corrections._have.nonzero().squeeze(1).tolist() == [4, 5]
+    begin_corrections(decoder.matrices.corrections, cfg, decoder.dictionary)
+    decoder.matrices.train()
+    decoder.matrices.corrections.begin_step(torch.Generator())
+    assert decoder.matrices.corrections._have.nonzero().squeeze(1).tolist() == [4, 5]
 
 
 def test_embeddings_are_not_for_a_folder_that_is_not_there(model_of, tmp_path):
     options = WordnetLexiconConfig(export_embeddings=str(tmp_path / "none" / "file.pt"))
     with pytest.raises(OptionError, match="--export-embeddings .*: there is no folder"):
-        configure(model_of(WORDS).decoder.words, options, new_range=0.0)
+        configure(model_of(WORDS).decoder.matrices, options, new_range=0.0)
