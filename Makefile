@@ -35,7 +35,7 @@ quickstart: install
 
 install: $(VENV)/.installed $(VENV)/.wordnet
 
-$(VENV)/.installed: requirements.txt setup.py
+$(VENV)/.installed: requirements.txt pyproject.toml
 	@echo "== installing pinned dependencies into $(VENV) (the first time fairseq is compiled: about 4 minutes)"
 	$(BASE_PYTHON) -m venv $(VENV)
 	PIP_CONSTRAINT=requirements.txt python -m pip install --quiet -r requirements.txt
