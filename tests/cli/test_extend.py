@@ -36,7 +36,7 @@ def commands_of(title):
     return [shlex.split(line) for line in lines]
 
 
-RUN = ("A lexicon", "A head", "An embedding", "An adapter", "A command")
+RUN = ("A lexicon", "A head", "An encoder", "An adapter", "A command")
 CHECKS = "Checks"
 
 
@@ -95,8 +95,10 @@ def test_the_head(said, corpus):
     assert overall(report) == [pytest.approx(ppl, abs=0.02)] * 2 and sum_error(report) < 1e-6
 
 
-def test_the_embedding(said):
-    trained, report = said["An embedding"]
+def test_the_embedding_and_the_encoder(said):
+    trained, report = said["An encoder"]
+    assert "(encoder): GRUEncoder(" in trained and "GRU(128, 64, num_layers=2)" in trained
+    assert "(context): Linear(in_features=64, out_features=128, bias=False)" in trained
     assert "(embedding): HashedEmbedding(" in trained and "(rows): Embedding(2000, 128)" in trained
     adapted, alone = overall(report)
     assert adapted != alone and sum_error(report) < 1e-6
@@ -132,8 +134,8 @@ def test_workers_import_it_too(monkeypatch):
 
 
 def test_the_checks(typed):
-    heads, embeddings, caches = (Commands(ROOT, typed.folder).ok(*command) for command in commands_of(CHECKS))
-    for tried, passed in ((heads, 18), (embeddings, 13), (caches, 9)):
+    heads, with_encoder, caches = (Commands(ROOT, typed.folder).ok(*command) for command in commands_of(CHECKS))
+    for tried, passed in ((heads, 18), (with_encoder, 18), (caches, 9)):
         assert f" {passed} passed" in f" {tried.splitlines()[-1]}" and "failed" not in tried
 
 

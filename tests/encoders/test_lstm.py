@@ -40,31 +40,10 @@ def test_equals_the_equations(x, layers):
     assert torch.equal(state[-1][0][0], h[-1]) and h is last and module.width == 5
 
 
-@pytest.mark.parametrize("cuts", [[1], [4], [1, 2, 10], list(range(1, 11))])
-def test_in_pieces_with_the_state_carried_it_is_the_whole(x, cuts):
-    module = encoder()
-    pieces, state = [], None
-    for a, b in zip([0] + cuts, cuts + [len(x)]):
-        h, _, state = module(x[a:b], state)
-        pieces.append(h)
-    whole, _, end = module(x)
-    torch.testing.assert_close(torch.cat(pieces), whole, rtol=0, atol=1e-12)
-    for one, other in zip(state, end):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
-
-
 def test_no_state_is_the_zero_state(x):
     module = encoder()
     zero = [(torch.zeros_like(h), torch.zeros_like(c)) for h, c in module(x)[2]]
     assert torch.equal(module(x, zero)[0], module(x)[0])
-
-
-def test_streams_do_not_touch_each_other(x):
-    module = encoder()
-    other = x.clone()
-    other[:, 1] += 1
-    one, two = module(x)[0], module(other)[0]
-    assert torch.equal(one[:, [0, 2]], two[:, [0, 2]]) and not torch.equal(one[:, 1], two[:, 1])
 
 
 def test_dropout_out_is_one_mask_over_time(x):

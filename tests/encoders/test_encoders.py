@@ -1,0 +1,43 @@
+"""What every registered prefix encoder does, at its options' defaults but for small sizes."""
+
+import pytest
+import torch
+
+from fairseq_groc.encoders import ENCODERS
+from fairseq_groc.encoders.carried import reordered
+
+D, SMALL = 5, {"decoder_hidden_size": 7, "decoder_layers": 2}
+
+
+@pytest.fixture(params=list(ENCODERS))
+def encoder(request):
+    torch.manual_seed(0)
+    kind = ENCODERS[request.param]
+    return kind.from_settings(D, {**{name: option.default for name, option in kind.options.items()}, **SMALL}).double().eval()
+
+
+@pytest.fixture
+def x():
+    return torch.randn(11, 3, D, dtype=torch.double, generator=torch.Generator().manual_seed(1))  # (T, B, d)
+
+
+@pytest.mark.parametrize("cuts", [[1], [4], [1, 2, 10], list(range(1, 11))])
+def test_in_pieces_with_the_state_carried_it_is_the_whole(encoder, x, cuts):
+    pieces, state = [], None
+    for a, b in zip([0] + cuts, cuts + [len(x)]):
+        h, last, state = encoder(x[a:b], state)
+        assert torch.equal(h, last)  # no dropout in evaluation
+        pieces.append(h)
+    whole, _, end = encoder(x)
+    assert whole.shape == (11, 3, encoder.width)
+    torch.testing.assert_close(torch.cat(pieces), whole, rtol=0, atol=1e-12)
+    torch.testing.assert_close(state, end, rtol=0, atol=1e-12)
+
+
+def test_streams_do_not_touch_each_other_and_may_change_places(encoder, x):
+    order = torch.tensor([2, 0, 0])
+    whole, _, end = encoder(x[:, order])
+    h, _, state = encoder(x[:5])
+    rest, _, moved = encoder(x[5:, order], reordered(state, order))
+    torch.testing.assert_close(torch.cat([h[:, order], rest]), whole, rtol=0, atol=1e-12)
+    torch.testing.assert_close(moved, end, rtol=0, atol=1e-12)
