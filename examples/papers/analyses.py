@@ -22,6 +22,8 @@ from run import DATASETS, prepare
 from fairseq_groc.__main__ import in_process
 from fairseq_groc.embeddings.sampled_updates import is_frozen
 from fairseq_groc.evaluation.results import machine, write_json
+from fairseq_groc.options import SHARED_OPTIONS, options_of
+from fairseq_groc.presets import PRESETS
 from fairseq_groc.programs import BIN, MEMORY, held
 from fairseq_groc.registry import flag
 
@@ -99,7 +101,8 @@ def _seed_with(shares: Tuple[float, ...], count: int) -> int:
 
 
 def _arch(preset: str, scale: Scale) -> str:
-    sizes = (shlex.quote(f"{flag(name)}={value}") for name, value in scale.sizes.items())
+    unused = SHARED_OPTIONS.keys() - options_of(PRESETS[preset].options["output_head"]).keys()
+    sizes = (shlex.quote(f"{flag(name)}={value}") for name, value in scale.sizes.items() if name not in unused)
     return " ".join([preset, *sizes])
 
 
