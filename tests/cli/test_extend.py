@@ -136,7 +136,7 @@ def test_workers_import_it_too(monkeypatch):
 def test_the_checks(typed):
     for command in commands_of(CHECKS):
         last = Commands(ROOT, typed.folder).ok(*command).splitlines()[-1]
-        assert int(re.findall(r" (\d+) passed", last)[0]) > 5, (command, last)  # of what a page's part is
+        assert int(re.findall(r" (\d+) passed", last)[0]) > 5, (command, last)
 
 
 @pytest.mark.parametrize(
