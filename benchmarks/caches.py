@@ -100,8 +100,7 @@ def random_recall(store: Entries, dim: int, entries: int, neighbors: int, querie
 
 def stored_recall(folder: Path, neighbors: int, queries: int) -> dict:
     """Measure the recall of a remembered text's last states among those before."""
-    header = read_header(folder)
-    store = EntryStore(folder, header["dim"], header["fingerprint"], reading=True)
+    store = EntryStore(folder, read_header(folder)["dim"], reading=True)
     begin = store.count * 9 // 10
     places = np.linspace(begin, store.count - 1, queries).astype(int)
     return recall(store, torch.from_numpy(store.entries()[0][places]), begin, neighbors)

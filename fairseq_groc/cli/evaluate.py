@@ -147,11 +147,11 @@ def known_words(data: Path, dictionary) -> torch.Tensor:
 
 
 def remembered(adapter) -> Optional[Dict[str, Any]]:
-    """Return which other text an unbounded cache sees, by its store's fingerprint, or None."""
+    """Return which other text an unbounded cache sees, with what its store says of itself, or None."""
     if adapter is None or adapter.remembered is None:
         return None
     store = adapter.remembered.store
-    return {"path": str(store.folder), "words": store.count, "fingerprint": store.fingerprint}
+    return {"path": str(store.folder), "words": store.count, **store.about}
 
 
 def make_report(args, shares) -> Dict[str, Any]:

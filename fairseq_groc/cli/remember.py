@@ -42,8 +42,8 @@ def remember(args) -> None:
     model, padding = hub.models[0], dataset.dictionary.pad()
     model.decoder.adapter = None
     block = hub.task.block_length()
-    text = f"{fingerprint(model.decoder)} {digest(Path(args.data, f'{args.split}.bin'))} {block}"
-    store = EntryStore(args.dest, width_of(model), text)
+    about = {"model": fingerprint(model.decoder), "text": digest(Path(args.data, f"{args.split}.bin")), "block": block}
+    store = EntryStore(args.dest, width_of(model), about)
     done, committed = resume(args.dest, model, store), time.monotonic()
     for sample in blocks(model, dataset, Place(1, block), begin=done):
         h, _, _ = model.decoder.without_scores(model, sample["net_input"])

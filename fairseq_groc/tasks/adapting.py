@@ -56,10 +56,9 @@ def check_remembered(cfg, adapter: Optional[Adapter], dataset: StreamDataset) ->
     """
     if adapter is None or adapter.remembered is None:
         return
-    remembered = adapter.remembered.store.fingerprint.split(" ")[1]
     for folder in utils.split_paths(cfg.data):
         path = Path(folder, f"{dataset.name}.bin")
-        if path.is_file() and digest(path) == remembered:
+        if path.is_file() and digest(path) == adapter.remembered.store.about["text"]:
             raise DataError(f"{path} is the text that --cache-text remembers: a cache must not know what it is to predict")
 
 
