@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from fairseq_groc.arguments import add_out, add_text, natural
-from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary
+from fairseq_groc.data.fingerprint import check_dictionary
 from fairseq_groc.data.stream_dataset import open_text
+from fairseq_groc.dictionary import load_dictionary
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.bins import EDGES, Bin, by_frequency, count_occurrences
 from fairseq_groc.evaluation.loading import open_split

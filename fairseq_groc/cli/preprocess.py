@@ -11,12 +11,12 @@ from fairseq.data import Dictionary
 from fairseq_groc.arguments import add_lexicon_options, positive
 from fairseq_groc.data.archives import DATASETS, fetch, read_archive
 from fairseq_groc.data.cross_domain import SOURCES, cut, sizes_of
-from fairseq_groc.data.fingerprint import folder_dictionary, known_words, load_dictionary, note_folder
+from fairseq_groc.data.fingerprint import folder_dictionary, known_words, note_folder
 from fairseq_groc.data.folder import check_target, replacing
 from fairseq_groc.data.lexicon_tables import tables_of
 from fairseq_groc.data.numbering import Numbering, Text
 from fairseq_groc.data.text import check_lines, clean_lines, cleaner, read_lines, unchecked
-from fairseq_groc.dictionary import is_filler
+from fairseq_groc.dictionary import load_dictionary, real_words
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.lexicon.tables import LexiconTables
 
@@ -219,7 +219,7 @@ def report(texts: Dict[str, Text], dictionary: Dictionary, trained: Optional[Set
         missing = sum(n for w, n in counts.items() if w not in dictionary.indices) / tokens
         new = "unknown" if trained is None else f"{sum(n for w, n in counts.items() if w not in trained) / tokens:.2%}"
         print(f"{split:<8}{len(lengths):>11,}{tokens:>13,}{len(counts):>10,}{missing:>13.2%}{new:>11}")
-    entries = sum(not is_filler(word) for word in dictionary.symbols[dictionary.nspecial :])
+    entries = sum(real_words(dictionary.symbols))
     covered = tables.coverage()
     print(
         f"dictionary {entries:,} words, {tables.num_forms:,} forms; with relations {covered['relations'] / entries:.1%}, "

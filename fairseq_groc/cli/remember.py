@@ -10,6 +10,7 @@ from filelock import FileLock, Timeout
 from fairseq_groc.adapters.store import REMEDY, EntryStore
 from fairseq_groc.arguments import add_text
 from fairseq_groc.data.fingerprint import digest
+from fairseq_groc.dictionary import EOS
 from fairseq_groc.errors import CacheError, DataError
 from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.scoring import Place, blocks
@@ -60,7 +61,7 @@ def remember(args) -> None:
 
 def width_of(model) -> int:
     """Return the size of the model's h."""
-    h, _, _ = model.decoder.without_scores(model, {"src_tokens": torch.tensor([[2]], device=next(model.parameters()).device)})
+    h, _, _ = model.decoder.without_scores(model, {"src_tokens": torch.tensor([[EOS]], device=next(model.parameters()).device)})
     return h.size(-1)
 
 

@@ -13,7 +13,7 @@ from fairseq_groc.arguments import add_adapter_arguments, add_lexicon_path, add_
 from fairseq_groc.data.fingerprint import trained_words
 from fairseq_groc.data.streams import Block
 from fairseq_groc.data.text import check_lines, escaped, read_lines
-from fairseq_groc.dictionary import is_filler
+from fairseq_groc.dictionary import is_filler, is_symbol
 from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.evaluation.characters import pieces_of
 from fairseq_groc.evaluation.loading import adapter_options, data_lexicon, load
@@ -229,5 +229,5 @@ def _mass(dictionary, args) -> Optional[NewWordMass]:
 def _trained_counts(dictionary, data: Path) -> List[int]:
     """Return how often the training text has each of its words."""
     known = trained_words(data, len(dictionary))
-    entries = list(zip(dictionary.symbols, dictionary.count, itertools.repeat(True) if known is None else known))
-    return [count for word, count, there in entries[dictionary.nspecial :] if there and not is_filler(word)]
+    entries = zip(dictionary.symbols, dictionary.count, itertools.repeat(True) if known is None else known)
+    return [count for word, count, there in entries if there and not is_symbol(word)]

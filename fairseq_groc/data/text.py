@@ -1,17 +1,14 @@
 """Raw text: lines, checked as they are read; tokenised and lower-cased if asked."""
 
 import codecs
-import logging
 from pathlib import Path
 from typing import Callable, Iterable, Iterator, Optional
 
 from tqdm import tqdm
 
-from fairseq_groc.dictionary import is_filler
+from fairseq_groc.dictionary import is_symbol
 from fairseq_groc.errors import DataError
-
-RESERVED = ("<s>", "<pad>", "</s>")
-logger = logging.getLogger(__name__)
+from fairseq_groc.files import has_mark
 
 
 def read_lines(
@@ -63,14 +60,6 @@ def check_lines(file: Iterable[bytes], name: str, text_of: Callable[[str, int], 
         yield line
 
 
-def has_mark(head: bytes, name: str) -> bool:
-    """Say whether a file begins with a byte-order mark, which is no part of its first word, and note it."""
-    if not head.startswith(codecs.BOM_UTF8):
-        return False
-    logger.warning(f"{name} begins with a byte-order mark (BOM), which is left out")
-    return True
-
-
 def check_text(text: str, where: str) -> None:
     """Refuse fairseq's own symbols as words.
 
@@ -80,7 +69,7 @@ def check_text(text: str, where: str) -> None:
     if "<" not in text and "madeupword" not in text:
         return
     for word in text.split():
-        if word in RESERVED or is_filler(word):
+        if is_symbol(word) and word != "<unk>":
             raise DataError(f"{where}: contains {word}, which fairseq reserves. Remove or respell it.")
 
 

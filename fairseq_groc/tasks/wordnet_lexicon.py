@@ -13,8 +13,9 @@ from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import FairseqTask, register_task
 
 from fairseq_groc.adapters import CACHES, OPTIONS, Adapter, AdapterSettings
-from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary
+from fairseq_groc.data.fingerprint import check_dictionary
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
+from fairseq_groc.dictionary import load_dictionary
 from fairseq_groc.embeddings import EMBEDDINGS
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.stored import tuned_adapters

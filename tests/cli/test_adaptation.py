@@ -17,7 +17,8 @@ from filelock import FileLock
 from fairseq_groc.adapters import AdapterSettings
 from fairseq_groc.adapters.adapter import View
 from fairseq_groc.cli import tune
-from fairseq_groc.data.fingerprint import load_dictionary, trained_words
+from fairseq_groc.data.fingerprint import trained_words
+from fairseq_groc.dictionary import load_dictionary
 from fairseq_groc.errors import DataError, GrocError
 from fairseq_groc.evaluation import stored, tuning
 from fairseq_groc.evaluation.loading import load

@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_groc.__main__ import main
-from fairseq_groc.data.fingerprint import load_dictionary, trained_words
+from fairseq_groc.data.fingerprint import trained_words
 from fairseq_groc.data.folder import SCRATCH
+from fairseq_groc.dictionary import load_dictionary
 
 LEXICON = ["--lexicon-path", "none"]
 
