@@ -69,7 +69,7 @@ def commit(folder: Path, model, store: EntryStore) -> int:
     """Store everything up to now, with the state to go on from; return how many words these are."""
     carried = model.decoder.carried
     with replace_file(folder / f"{store.count}.{STATE}", "wb") as file:
-        torch.save({"words": store.count, "carried": carried[False].state_dict() if carried else {}}, file)
+        torch.save({"carried": carried[False].state_dict() if carried else {}}, file)
     count = store.commit()
     for old in folder.glob(f"*.{STATE}"):  # only now is the last one not needed any more
         if old.name != f"{count}.{STATE}":

@@ -28,7 +28,7 @@ def fingerprint(decoder) -> str:
 
     Buffers are not in it: some come and go with what was read, and those of a vocabulary follow from it.
     """
-    vocabulary = f"{words_fingerprint(decoder.dictionary.symbols)} {decoder.lexicon}"
+    vocabulary = f"{words_fingerprint(decoder.dictionary.symbols)} {decoder.lexicon_fingerprint}"
     return hashlib.sha256(f"{module_fingerprint(decoder, buffers=False)} {vocabulary}".encode()).hexdigest()
 
 

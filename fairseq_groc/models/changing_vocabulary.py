@@ -36,8 +36,8 @@ class ChangingVocabulary:
         return self.words
 
     @property
-    def lexicon(self) -> Optional[str]:
-        """Return the fingerprint of the lexicon that the vocabulary's tables come from."""
+    def lexicon_fingerprint(self) -> Optional[str]:
+        """The fingerprint of the lexicon that the vocabulary's tables come from."""
         return self.origin.lexicon if self.origin else None
 
     def add_words(self, words: Sequence[str], entries: WordEntries = None) -> List[int]:

@@ -203,7 +203,7 @@ class WordDecoder(ChangingVocabulary):
 
     def get_extra_state(self) -> Tensor:
         made = None if self.made is None else [len(self.made), digest_of(self.made)]
-        return pack({"version": OPTIONS_VERSION, "settings": self.settings, "lexicon": self.lexicon, "made": made})
+        return pack({"version": OPTIONS_VERSION, "settings": self.settings, "lexicon": self.lexicon_fingerprint, "made": made})
 
     def set_extra_state(self, state) -> None:
         """The settings were compared in ``upgrade_state_dict_named``."""
@@ -227,7 +227,7 @@ class WordDecoder(ChangingVocabulary):
         if differing:
             _refuse(f"options differ from the checkpoint's: {'; '.join(differing)}. Give the checkpoint's or start anew.")
         trained = saved.get("lexicon")
-        if not self.any_lexicon and None not in (trained, self.lexicon) and trained != self.lexicon:
+        if not self.any_lexicon and None not in (trained, self.lexicon_fingerprint) and trained != self.lexicon_fingerprint:
             self._compare_words(trained, saved.get("made"))
         return state_dict
 
