@@ -15,7 +15,7 @@ from fairseq_groc.data.fingerprint import folder_dictionary, known_words, note_f
 from fairseq_groc.data.folder import check_target, replacing
 from fairseq_groc.data.lexicon_tables import tables_of
 from fairseq_groc.data.numbering import Numbering, Text
-from fairseq_groc.data.text import check_lines, clean_lines, cleaner, read_lines, unchecked
+from fairseq_groc.data.text import checked, cleaner, decoded, read_lines
 from fairseq_groc.dictionary import load_dictionary, real_words
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.lexicon.tables import LexiconTables
@@ -150,10 +150,10 @@ def _lines(args, scratch: Path, splits: Dict[str, str]) -> Iterator[Tuple[str, I
             published = DATASETS[args.dataset][split]
             file = fetch(published, scratch / "downloaded", "train.txt, valid.txt and test.txt")
             path = published.text or published.file
-            lines = check_lines(read_archive(file, published.text), path, unchecked)
+            lines = decoded(read_archive(file, published.text), path)
         else:
-            lines = read_lines(Path(path), unchecked, progress=True)
-        yield split, clean_lines(lines, path, clean)
+            lines = read_lines(Path(path), progress=True)
+        yield split, checked(map(clean, lines), path)
 
 
 def first_entries(args) -> Dictionary:
@@ -174,7 +174,7 @@ def add_words(dictionary: Dictionary, args, texts: Dict[str, Text]) -> None:
         if name == "train" or args.vocabulary_from:
             _add(dictionary, text.counts, args.threshold or 1)
     for path in args.new_words_from:
-        lines = clean_lines(read_lines(Path(path), unchecked, progress=True), path, clean)
+        lines = checked(map(clean, read_lines(Path(path), progress=True)), path)
         _add(dictionary, Counter(word for line in lines for word in line.split()))
     if len(dictionary) == dictionary.nspecial:
         most = max(texts["train"].counts.values(), default=0)

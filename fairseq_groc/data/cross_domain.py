@@ -14,7 +14,7 @@ from typing import Dict, Iterable, Iterator, Optional, Tuple
 from tqdm import tqdm
 
 from fairseq_groc.data.archives import Published, read_archive
-from fairseq_groc.data.text import check_lines, cleaner, unchecked
+from fairseq_groc.data.text import cleaner, decoded
 from fairseq_groc.errors import DataError, OptionError
 
 SIZES = {"train": 2_000_000, "valid": 2_000_000, "test": 10_000_000}  # tokens, one </s> a line included
@@ -77,7 +77,7 @@ def cut(name: str, folder: Path, sizes: Dict[str, int], seed: int = 1) -> Iterat
 
     def text_of(text: str) -> Iterator[str]:
         # the tokeniser takes < and > apart: no reserved symbol is left to be looked for
-        return map(clean, check_lines(read_archive(path, text), text or str(path), unchecked))
+        return map(clean, decoded(read_archive(path, text), text or str(path)))
 
     text = text_of(source.published.text)
     for split, tokens in sizes.items():
