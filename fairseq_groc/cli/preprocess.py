@@ -3,7 +3,7 @@
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Dict, Iterable, Iterator, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, Iterator, Optional, Set, Tuple
 
 import numpy as np
 from fairseq.data import Dictionary
@@ -26,27 +26,17 @@ SPLITS = ("train", "valid", "test")
 def add_arguments(parser) -> None:
     parser.add_argument("--dest", required=True, metavar="DIR", help="folder to write; a text that is in it is replaced")
     parser.add_argument("--train", metavar="FILE", help="training text; its words, by falling count, are the vocabulary")
-    parser.add_argument("--valid", action="append", default=[], metavar="FILE", help="may be repeated: valid, valid1, ...")
-    parser.add_argument("--test", action="append", default=[], metavar="FILE", help="may be repeated: test, test1, ...")
+    repeated: Dict[str, Any] = {"action": "append", "default": []}
+    parser.add_argument("--valid", **repeated, metavar="FILE", help="may be repeated: valid, valid1, ...")
+    parser.add_argument("--test", **repeated, metavar="FILE", help="may be repeated: test, test1, ...")
     parser.add_argument("--threshold", type=positive, metavar="N", help="leave out words seen less than N times in the training")
-    parser.add_argument(
-        "--vocabulary-from", metavar="DIR", help="union vocabulary: that folder's dictionary, then the new words of these texts"
-    )
+    union = "union vocabulary: that folder's dictionary, then the new words of these texts"
+    parser.add_argument("--vocabulary-from", metavar="DIR", help=union)
     parser.add_argument("--vocabulary", metavar="FILE", help="use this dict.txt as it is")
-    parser.add_argument(
-        "--new-words-from",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="append the words of another text to the vocabulary; may be repeated",
-    )
-    parser.add_argument(
-        "--known",
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="data folder of an earlier training: the words of its text are not new either; may be repeated",
-    )
+    more = "append the words of another text to the vocabulary; may be repeated"
+    parser.add_argument("--new-words-from", **repeated, metavar="FILE", help=more)
+    known = "data folder of an earlier training: the words of its text are not new either; may be repeated"
+    parser.add_argument("--known", **repeated, metavar="DIR", help=known)
     parser.add_argument("--tokenize", metavar="LANG", help="with sacremoses, for this language")
     parser.add_argument("--lower", action="store_true", help="lower-case")
     add_lexicon_options(parser)
