@@ -6,9 +6,11 @@ See docs/cross_domain.md for what the paper says and what it leaves open.
 import logging
 import random
 import re
+from array import array
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Dict, Iterable, Iterator, Optional, Tuple
 
 from tqdm import tqdm
@@ -65,7 +67,7 @@ def cut(name: str, folder: Path, sizes: Dict[str, int], seed: int = 1) -> Iterat
         name: of the set
         folder: with the published file
         sizes: by split, how many tokens; a split has fewer only if the source ends, which is warned of
-        seed: of the shuffling, which holds one split in memory; the rest is a stream
+        seed: of the shuffling
 
     Raises:
         DataError: the source is missing or damaged, or has nothing for a split.
@@ -102,6 +104,12 @@ def first_tokens(lines: Iterator[str], tokens: int, name: str, path: Path) -> It
 
 
 def _shuffled(lines: Iterable[str], rng: random.Random) -> Iterator[str]:
-    held = list(lines)
-    rng.shuffle(held)
-    yield from held
+    with TemporaryFile() as file:
+        begins = array("q")
+        for line in lines:
+            begins.append(file.tell())
+            file.write(f"{line}\n".encode())
+        rng.shuffle(begins)
+        for begin in begins:
+            file.seek(begin)
+            yield file.readline().decode().rstrip("\n")
