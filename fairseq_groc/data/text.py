@@ -77,7 +77,7 @@ def cleaner(language: Optional[str], lower: bool) -> Callable[[str], str]:
 
     def clean(line: str) -> str:
         line = tokenize(line)
-        # fairseq splits at blanks of any kind; one kind keeps its line count and ours equal
+        # one kind of blank: others end a line where a text that is written is read again
         return " ".join((line.lower() if lower else line).split())
 
     return clean
