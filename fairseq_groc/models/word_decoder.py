@@ -112,11 +112,14 @@ class WordDecoder(ChangingVocabulary):
             kwargs.update(block=block, context=context)
         if self.training or self.adapter is None:  # type: ignore[attr-defined]
             return super().forward(prev_output_tokens, *args, **kwargs)  # type: ignore[misc]
-        memory, pad = self._memory_for(block, kwargs.get("incremental_state")), self.dictionary.pad()
+        state, pad = kwargs.get("incremental_state"), self.dictionary.pad()
+        memory = self._memory_for(block, state)
         with memory.reading(cast(nn.Module, self), prev_output_tokens, running=block is not None) as read:
             scores, extra = super().forward(prev_output_tokens, *args, **kwargs)  # type: ignore[misc]
             h = getattr(self, self.output_layer_name).features
             read.append(h)
+        if state is not None:
+            state["adapter"] = memory  # only now: to fairseq's LSTM a state that is not empty has its own
         view = memory.see(h, self._predictable(prev_output_tokens[:, -h.size(1) :]), pad)
         return scores, {**(extra if isinstance(extra, dict) else {"attn": extra}), "view": view}
 
@@ -124,7 +127,7 @@ class WordDecoder(ChangingVocabulary):
         """Return what the streams have said before a block, or the hypotheses before a step of generation."""
         assert self.adapter is not None
         if incremental_state is not None:
-            return incremental_state.setdefault("adapter", Memory(self.adapter))
+            return incremental_state.get("adapter", Memory(self.adapter))
         if block is None:
             return Memory(self.adapter)
         place, memory = self._memory
