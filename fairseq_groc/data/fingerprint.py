@@ -60,7 +60,7 @@ def folder_dictionary(folder: Path) -> Dictionary:
     """
     path = Path(folder) / "dict.txt"
     if not path.is_file():
-        raise DataError(f"{path} not found: expected a folder of binarised data")
+        raise DataError(f"{path} not found: expected a folder that scripts/preprocess.sh has made")
     dictionary = load_dictionary(path)
     check_dictionary(folder, dictionary.symbols)
     return dictionary
