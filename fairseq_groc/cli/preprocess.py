@@ -18,6 +18,7 @@ from fairseq_groc.data.numbering import Numbering, Text
 from fairseq_groc.data.text import checked, cleaner, decoded, read_lines
 from fairseq_groc.dictionary import load_dictionary, real_words
 from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.evaluation.results import aligned
 from fairseq_groc.lexicon.tables import LexiconTables
 
 SPLITS = ("train", "valid", "test")
@@ -203,12 +204,13 @@ def trained_on(texts: Dict[str, Text], dictionary: Dictionary, earlier: Optional
 
 def report(texts: Dict[str, Text], dictionary: Dictionary, trained: Optional[Set[str]], tables: LexiconTables) -> None:
     """Print sentences, tokens, types, share of new words, and the lexicon's coverage."""
-    print(f"{'split':<8}{'sentences':>11}{'tokens':>13}{'types':>10}{'not in dict':>13}{'new words':>11}")
+    rows = []
     for split, (_, lengths, counts) in texts.items():
         tokens = sum(lengths)
         missing = sum(n for w, n in counts.items() if w not in dictionary.indices) / tokens
         new = "unknown" if trained is None else f"{sum(n for w, n in counts.items() if w not in trained) / tokens:.2%}"
-        print(f"{split:<8}{len(lengths):>11,}{tokens:>13,}{len(counts):>10,}{missing:>13.2%}{new:>11}")
+        rows.append([split, f"{len(lengths):,}", f"{tokens:,}", f"{len(counts):,}", f"{missing:.2%}", new])
+    print(aligned(["split", "sentences", "tokens", "types", "not in dict", "new words"], rows))
     entries = sum(real_words(dictionary.symbols))
     covered = tables.coverage()
     print(
