@@ -12,7 +12,7 @@ from pathlib import Path
 from scaling import SHAPES, shapes_of_products
 from vocabularies import vocabulary_of
 
-from fairseq_groc.data.fingerprint import load_dictionary
+from fairseq_groc.dictionary import load_dictionary
 from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.lexicon.tables import load_tables
 

@@ -40,7 +40,7 @@ class Scorer:
 
     def __init__(self, settings: AdapterSettings, size: int):
         torch.manual_seed(1)
-        self.words = torch.randn(size, DIM) / DIM**0.5
+        self.embeddings = torch.randn(size, DIM) / DIM**0.5
         self.bias = torch.zeros(size)
         self.encoder = LSTMEncoder(DIM, HIDDEN, 2, 0.0, 0.0, 0.0).eval()
         everything = torch.ones(size, dtype=torch.bool)
@@ -51,13 +51,13 @@ class Scorer:
                 self.memory.see(torch.randn(STREAMS, 2_000, DIM) / 2, text(size, 2_000), -1)
 
     def block(self, tokens, targets, whole: bool):
-        h, _, self.state = self.encoder(torch.nn.functional.embedding(tokens.t(), self.words), self.state)
+        h, _, self.state = self.encoder(torch.nn.functional.embedding(tokens.t(), self.embeddings), self.state)
         h = h.transpose(0, 1)
         view = self.memory.see(h, tokens, -1)
         if whole:
-            lprobs = torch.log_softmax(torch.nn.functional.linear(h, self.words, self.bias), -1)
+            lprobs = torch.log_softmax(torch.nn.functional.linear(h, self.embeddings, self.bias), -1)
             return view.adapt(lprobs).gather(2, targets.unsqueeze(2))
-        losses = chunked_cross_entropy(h.flatten(0, 1), self.words, self.bias, targets.flatten(), -1)
+        losses = chunked_cross_entropy(h.flatten(0, 1), self.embeddings, self.bias, targets.flatten(), -1)
         return view.adapt_at(-losses.view(targets.shape), targets)
 
 
@@ -100,8 +100,7 @@ def random_recall(store: Entries, dim: int, entries: int, neighbors: int, querie
 
 def stored_recall(folder: Path, neighbors: int, queries: int) -> dict:
     """Measure the recall of a remembered text's last states among those before."""
-    header = read_header(folder)
-    store = EntryStore(folder, header["dim"], header["fingerprint"], reading=True)
+    store = EntryStore(folder, read_header(folder)["dim"], reading=True)
     begin = store.count * 9 // 10
     places = np.linspace(begin, store.count - 1, queries).astype(int)
     return recall(store, torch.from_numpy(store.entries()[0][places]), begin, neighbors)

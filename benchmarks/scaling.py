@@ -65,22 +65,22 @@ class Model(nn.Module):
         vocabulary = vocabulary_of(size, range(1, 7), folder) if needs_spellings(settings) else None
         embedding, output = build_embedding(words, dim, settings), build_head(words, dim, settings)
         corrections = build_corrections(words, dim, settings)
-        self.words = WordMatrices(embedding, output, vocabulary, torch.arange(size) < 2, corrections)
+        self.matrices = WordMatrices(embedding, output, vocabulary, torch.arange(size) < 2, corrections)
         self.encoder = LSTMEncoder(dim, hidden, 2, 0.65, 0.4, 0.0)
         if kind == "sparse":
-            self.words.full_probability = float(value)
+            self.matrices.full_probability = float(value)
         if kind == "sampled":
-            self.words.sampled = SampledUpdates(float(value), REFRESH_INTERVAL, 1)
+            self.matrices.sampled = SampledUpdates(float(value), REFRESH_INTERVAL, 1)
         if kind == "corrected":
-            self.words.sampled = SampledWords(float(value), REFRESH_INTERVAL, 1)
+            self.matrices.sampled = SampledWords(float(value), REFRESH_INTERVAL, 1)
             corrections.begin(torch.ones(size))
         for parameter in self.encoder.parameters():
             parameter.data.uniform_(-0.05, 0.05)
 
     def forward(self, source, target, state):
-        inputs, outputs, bias = self.words()
+        inputs, outputs, bias = self.matrices()
         h, _, state = self.encoder(nn.functional.embedding(source, inputs), state)
-        losses = self.words.head.losses(h.flatten(0, 1), outputs, bias, target.flatten(), 1)
+        losses = self.matrices.head.losses(h.flatten(0, 1), outputs, bias, target.flatten(), 1)
         return losses.sum(), [(a.detach(), b.detach()) for a, b in state]
 
 
@@ -109,7 +109,7 @@ class Training:
         self.size, self.device = size, "cuda" if torch.cuda.is_available() else "cpu"
         torch.manual_seed(1)
         self.model = Model(run, size, args.out, **SHAPES[args.shape]).to(self.device).train()
-        for module in self.model.words.modules():
+        for module in self.model.matrices.modules():
             if isinstance(module, SurfaceEncoder):
                 module.chunk = args.encoding_chunk
                 module.training_precision = torch.bfloat16 if run.endswith(BF16) else None
@@ -120,14 +120,14 @@ class Training:
         # words as frequent as in text: Zipf's law
         logs = torch.rand(BLOCK + 1, STREAMS).mul(torch.tensor(float(self.size)).log())
         tokens = (logs.exp().long() + 3).clamp(max=self.size - 1).to(self.device)
-        words = self.model.words
-        words.begin_step(number, tokens.unique())
+        matrices = self.model.matrices
+        matrices.begin_step(number, tokens.unique())
         self.optimizer.zero_grad()
         loss, self.state = self.model(tokens[:-1], tokens[1:], self.state)
         loss.div(STREAMS * BLOCK).backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), 0.1)
-        if words.is_frozen():
-            for parameter in words.parameters():
+        if matrices.is_frozen():
+            for parameter in matrices.parameters():
                 parameter.grad = None
         self.optimizer.step()
 

@@ -25,8 +25,8 @@ def measured(size: int, args) -> dict:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     models = {head: Model(head, size, args.out, **SHAPES["ptb"]).to(device).eval() for head in HEADS}
     for model in models.values():
-        model.words.make_generation_fast_()  # as fairseq-eval-lm does
-    result = {"encoding_seconds": seconds_of(models["full"].words)}
+        model.matrices.make_generation_fast_()  # as fairseq-eval-lm does
+    result = {"encoding_seconds": seconds_of(models["full"].matrices)}
     for streams in (STREAMS, 1):
         tokens = torch.randint(3, size, (BLOCK, streams), device=device)
         times = {head: [] for head in HEADS}

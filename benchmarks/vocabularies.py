@@ -5,12 +5,11 @@ Or those of binarised text.
 
 from pathlib import Path
 
-from fairseq_groc.data.fingerprint import load_dictionary
+from fairseq_groc.dictionary import SPECIAL, load_dictionary, real_words
 from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.lexicon import WordNetLexicon, find_wordnet
 from fairseq_groc.lexicon.tables import build_tables, load_tables, save_tables
 
-SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 SUFFIXES = ("", "s", "ed", "ing", "ly", "ness")
 
 
@@ -44,7 +43,7 @@ def vocabulary_of(size: int, widths, folder: Path) -> Vocabulary:
         wordnet = WordNetLexicon(find_wordnet())
         words = words_of(wordnet, size)
         place.mkdir(parents=True, exist_ok=True)
-        save_tables(place, build_tables(words, wordnet, lambda index: index >= 4), words)
+        save_tables(place, build_tables(words, wordnet, real_words(words).__getitem__), words)
         list_of_words.write_text("\n".join(words), encoding="utf-8")
     words = list_of_words.read_text(encoding="utf-8").split("\n")
     tables = load_tables(place, words)

@@ -1,17 +1,18 @@
-"""What the entries of a fairseq dictionary are."""
+"""What a ``dict.txt`` is: words by number, and among them entries of fairseq's own."""
 
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import List, Sequence
 
+from fairseq.data import Dictionary
 
-def predictable_words(words: Sequence[str]) -> List[bool]:
-    """Say of every entry of a fairseq dictionary whether it may be predicted.
+from fairseq_groc.errors import DataError
+from fairseq_groc.files import has_mark
 
-    ``</s>`` and ``<unk>`` may; ``<s>``, ``<pad>`` and the ``madeupword`` fillers are no words of any text.
-    """
-    return [i >= 4 and not is_filler(word) or i in (2, 3) for i, word in enumerate(words)]
+SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # what every dictionary begins with
+EOS = SPECIAL.index("</s>")
 
 
 def is_filler(word: str) -> bool:
@@ -19,7 +20,66 @@ def is_filler(word: str) -> bool:
     return word.startswith("madeupword") and word[10:].isdigit() and len(word) == 14
 
 
+def is_symbol(word: str) -> bool:
+    """Say whether *word* is an entry of fairseq's own: a special one, or a filler."""
+    return word in SPECIAL or is_filler(word)
+
+
+def is_predictable(word: str) -> bool:
+    """Say whether texts can have *word*: a word, ``</s>`` or ``<unk>``, but not ``<s>``, ``<pad>`` and fillers."""
+    return word not in SPECIAL[:EOS] and not is_filler(word)
+
+
+def predictable_words(words: Sequence[str]) -> List[bool]:
+    """Say of every entry of a dictionary whether it may be predicted."""
+    return list(map(is_predictable, words))
+
+
+def real_words(words: Sequence[str]) -> List[bool]:
+    """Say of every entry of a dictionary whether it is a word."""
+    return [not is_symbol(word) for word in words]
+
+
+def spelling(word: str) -> bytes:
+    """Return a word's bytes, as fairseq reads them from any file."""
+    return word.encode("utf-8", "surrogateescape")
+
+
 def words_fingerprint(words: Sequence[str]) -> str:
     """Return a fingerprint of a dictionary: its words in their order, not their counts."""
-    joined = "\n".join(words).encode("utf-8", "surrogateescape")
-    return hashlib.sha256(joined).hexdigest()[:16]
+    return hashlib.sha256(spelling("\n".join(words))).hexdigest()[:16]
+
+
+def load_dictionary(path: Path) -> Dictionary:
+    """Load a ``dict.txt``.
+
+    Raises:
+        DataError: fairseq cannot read it, it has no words, a word twice or one that no text can have, or a negative count.
+    """
+    dictionary = Dictionary()
+    try:
+        with open(path, "rb") as head:
+            encoding = "utf-8-sig" if has_mark(head.read(3), str(path)) else "utf-8"
+        with open(path, encoding=encoding) as file:
+            dictionary.add_from_file(file)
+        _check_words(dictionary)
+    except Exception as error:  # fairseq raises no narrower one
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise DataError(f"{path}: {reason} Mend the file, or binarise the text again: scripts/preprocess.sh.") from None
+    return dictionary
+
+
+def _check_words(dictionary: Dictionary) -> None:
+    words = dictionary.symbols[dictionary.nspecial :]
+    if all(map(is_filler, words)):
+        raise DataError("no words: expected a word and its count on each line.")
+    if len(dictionary.indices) < len(dictionary):
+        word = next(word for i, word in enumerate(dictionary.symbols) if dictionary.indices[word] != i)
+        raise DataError(f"has {word!r} twice.")
+    for word, count in zip(words, dictionary.count[dictionary.nspecial :]):
+        if word.split() != [word]:
+            raise DataError(f"{word!r} has blanks or nothing in it: no text can have this word.")
+        if "\x00" in word:
+            raise DataError(f"{word!r} has a NUL character: no text can have this word.")
+        if count < 0:
+            raise DataError(f"{word!r} has the count {count}: expected 0 or more.")

@@ -1,5 +1,7 @@
 """Files: written whole or not at all, to places that were looked at before the work; read only as they were written."""
 
+import codecs
+import logging
 import os
 import uuid
 import zipfile
@@ -8,6 +10,8 @@ from pathlib import Path
 from typing import IO, Iterator
 
 from fairseq_groc.errors import OptionError
+
+logger = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -74,3 +78,11 @@ def check_place(option: str, path: Path) -> None:
         raise OptionError(f"{option} {path}: there is no folder {folder}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise OptionError(f"{option} {path}: nothing may be written to {folder}")
+
+
+def has_mark(head: bytes, name: str) -> bool:
+    """Say whether a file begins with a byte-order mark, which is no part of its first word, and note it."""
+    if not head.startswith(codecs.BOM_UTF8):
+        return False
+    logger.warning(f"{name} begins with a byte-order mark (BOM), which is left out")
+    return True

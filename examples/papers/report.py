@@ -50,20 +50,20 @@ def page(folder: Path, place: Path) -> str:
     found = [path for name in names for path in sorted(folder.glob(f"{name}-*-*.json"))]
     if not found:
         sys.exit(f"nothing found in {folder}: run examples/papers/run.py first")
-    parts = words(folder / "about.md") or ["# Results"]
+    parts = written(folder / "about.md") or ["# Results"]
     loaded = {path: json.loads(path.read_text()) for path in found}
     if tables := [results for results in loaded.values() if results.get("experiment") in SUMMARISED]:
-        parts += ["\n".join(summary(tables)), *words(folder / "summary.md")]
+        parts += ["\n".join(summary(tables)), *written(folder / "summary.md")]
     for path, results in loaded.items():
         picture = os.path.relpath(path.with_suffix(".png"), place)
         kind = next((kind for kind in KINDS if kind in results), None)
         if kind is None:
             sys.exit(f"{path}: not made by run.py, analyses.py or examples/adaptation")
-        parts += [KINDS[kind](results, picture), *words(path.with_suffix(".md"))]
+        parts += [KINDS[kind](results, picture), *written(path.with_suffix(".md"))]
     return "\n\n".join(parts) + "\n"
 
 
-def words(path: Path) -> List[str]:
+def written(path: Path) -> List[str]:
     """Return what somebody wrote in the file, if there is one."""
     return [path.read_text().rstrip()] if path.exists() else []
 

@@ -22,7 +22,7 @@ from fairseq.data.data_utils import load_indexed_dataset
 from timed_train import code_fingerprint, with_code
 
 from fairseq_groc.__main__ import in_process
-from fairseq_groc.data.fingerprint import load_dictionary
+from fairseq_groc.dictionary import load_dictionary
 from fairseq_groc.evaluation.results import color_of, label_log_axis, machine, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.training_log import read_curves, read_parameters
 from fairseq_groc.heads import HEADS

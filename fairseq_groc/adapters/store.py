@@ -10,14 +10,14 @@ import os
 import tempfile
 import zlib
 from pathlib import Path
-from typing import Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 import numpy as np
 
 from fairseq_groc.errors import CacheError
 from fairseq_groc.files import replace_file
 
-FORMAT = 3  # raise whenever the files or the meaning of the fingerprint change
+FORMAT = 4  # raise whenever the files or the meaning of what the header says change
 HEADER, KEYS, WORDS = "header.json", "keys.f32", "words.u32"
 # float32: the h of a model may be so alike that half precision leaves nothing of their distances; uint32: 4 * 10**9 words
 
@@ -29,7 +29,7 @@ class Entries:
         dim: d
     """
 
-    fingerprint = ""  # of what made them, where they are on disk
+    about: Dict[str, Any] = {}  # what made them, where they are on disk
 
     def __init__(self, dim: int):
         self.dim, self.count = dim, 0
@@ -58,17 +58,17 @@ class EntryStore(Entries):
     Args:
         folder: where; None: a temporary one that goes with the store
         dim: d
-        fingerprint: of what makes the entries (model and text)
+        about: what makes the entries, for the header: the model's fingerprint, the text's digest, the length of its blocks
         reading: only read what is stored, as somebody else may be writing
 
     Raises:
-        CacheError: the folder holds entries of another fingerprint, size or format, or is damaged.
+        CacheError: the folder holds other entries, of another size or format, or is damaged.
     """
 
-    def __init__(self, folder: Optional[Path], dim: int, fingerprint: str = "", reading: bool = False):
+    def __init__(self, folder: Optional[Path], dim: int, about: Optional[Dict[str, Any]] = None, reading: bool = False):
         self._temporary = tempfile.TemporaryDirectory(prefix="groc-cache-") if folder is None else None
         self.folder = Path(self._temporary.name) if self._temporary else Path(folder)  # type: ignore[arg-type]
-        self.dim, self.fingerprint = dim, fingerprint
+        self.dim, self.about = dim, about or {}
         self.folder.mkdir(parents=True, exist_ok=True)
         self.stored = self._open()  # entries that the header counts
         self.count = self.stored
@@ -92,7 +92,7 @@ class EntryStore(Entries):
         if not path.exists():
             return 0
         header = self._header = read_header(self.folder)
-        for name, ours in (("dim", self.dim), ("fingerprint", self.fingerprint)):
+        for name, ours in {"dim": self.dim, **self.about}.items():
             if header.get(name) != ours:
                 raise CacheError(f"{self.folder}: its {name} is {header.get(name)}, not {ours}. {REMEDY}")
         return int(header["stored"])
@@ -128,8 +128,7 @@ class EntryStore(Entries):
             with open(self.folder / name, "rb+") as file:
                 os.fsync(file.fileno())
         self.stored = self.count
-        about = {"format": FORMAT, "dim": self.dim, "fingerprint": self.fingerprint}
-        header = {**about, "stored": self.stored, "checksums": self._sums}
+        header = {"format": FORMAT, "dim": self.dim, **self.about, "stored": self.stored, "checksums": self._sums}
         with replace_file(self.folder / HEADER) as file:
             file.write(json.dumps(header) + "\n")
         return self.stored
@@ -146,15 +145,16 @@ def read_header(folder: Path) -> dict:
     """
     try:
         header = json.loads((Path(folder) / HEADER).read_text())
+        if header["format"] == 3:  # which had these in one string
+            header["model"], header["text"], block = header["fingerprint"].split(" ")
+            header.update(block=int(block), format=FORMAT)
     except FileNotFoundError:
         raise CacheError(f"{folder} holds no remembered text. {REMEDY}") from None
-    except ValueError:
-        header = None
-    if not isinstance(header, dict):
-        raise CacheError(f"{folder}/{HEADER} is not readable. {REMEDY}")
-    if header.get("format") != FORMAT:
-        raise CacheError(f"{folder}: remembered text of format {header.get('format')}, expected {FORMAT}. {REMEDY}")
-    kinds = {"dim": int, "fingerprint": str, "stored": int, "checksums": dict}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise CacheError(f"{folder}/{HEADER} is not readable. {REMEDY}") from None
+    if header["format"] != FORMAT:
+        raise CacheError(f"{folder}: remembered text of format {header['format']}, expected {FORMAT}. {REMEDY}")
+    kinds = {"dim": int, "model": str, "text": str, "block": int, "stored": int, "checksums": dict}
     if not all(isinstance(header.get(name), kind) for name, kind in kinds.items()) or header["stored"] < 0:
         raise CacheError(f"{folder}/{HEADER} is not readable. {REMEDY}")
     return header

@@ -7,14 +7,7 @@ from fairseq_groc.registry import Registry
 
 
 class Command(NamedTuple):
-    """A command of ``python -m fairseq_groc``.
-
-    Args:
-        group: that ``--help`` shows it in
-        help: a line
-        add_arguments: to its parser
-        run: with what was parsed; returns the exit code, None for 0
-    """
+    """A command: its group and line in ``--help``, its options, and what it does; that returns the exit code, None for 0."""
 
     group: str
     help: str

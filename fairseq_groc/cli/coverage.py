@@ -57,8 +57,8 @@ def measured(args, lexicon: ThinnedLexicon, limits: Tuple[int, int]) -> Dict[str
         tables = make_tables(Path(folder), lexicon, *limits)
         hub, dataset = open_split(Namespace(**{**vars(args), "data": folder}))
         found = score(hub.models[0], dataset, Place(1, hub.task.block_length()))
-    lprobs, words = torch.cat(found.adapted), int((~hub.models[0].decoder.matrices.impossible).sum())
-    covered = {part: number / words for part, number in tables.coverage().items()}
+    lprobs, num_words = torch.cat(found.adapted), int((~hub.models[0].decoder.matrices.impossible).sum())
+    covered = {part: number / num_words for part, number in tables.coverage().items()}
     return {"share": lexicon.share, **covered, "perplexity": perplexity(float(-lprobs.double().sum()), len(lprobs))}
 
 

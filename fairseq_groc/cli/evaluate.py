@@ -10,7 +10,7 @@ from fairseq.utils import import_user_module
 
 from fairseq_groc.arguments import add_adapter_arguments, add_break_mode, add_out, add_text, natural, positive
 from fairseq_groc.data.fingerprint import digest, trained_words
-from fairseq_groc.data.text import read_lines
+from fairseq_groc.data.text import checked, read_lines
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.characters import MARKS, Size, check_raw, check_symbol, pieces_of, raw_lines, size_of
 from fairseq_groc.evaluation.loading import open_split
@@ -124,7 +124,7 @@ def text_size(args, dataset) -> Size:
     if not args.raw:
         check_symbol(symbol, symbols)
         return size_of(raw_lines(dataset.lines, symbols, symbol))
-    lines = list(read_lines(args.raw))
+    lines = list(checked(read_lines(args.raw), str(args.raw)))
     if len(lines) != len(dataset):
         raise OptionError(f"--raw {args.raw}: {len(lines):,} lines, and the text of '{args.split}' has {len(dataset):,}")
     pieces = pieces_of(symbols)
@@ -147,11 +147,11 @@ def known_words(data: Path, dictionary) -> torch.Tensor:
 
 
 def remembered(adapter) -> Optional[Dict[str, Any]]:
-    """Return which other text an unbounded cache sees, by its store's fingerprint, or None."""
+    """Return which other text an unbounded cache sees, with what its store says of itself, or None."""
     if adapter is None or adapter.remembered is None:
         return None
     store = adapter.remembered.store
-    return {"path": str(store.folder), "words": store.count, "fingerprint": store.fingerprint}
+    return {"path": str(store.folder), "words": store.count, **store.about}
 
 
 def make_report(args, shares) -> Dict[str, Any]:

@@ -19,12 +19,12 @@ def add_arguments(parser) -> None:
 def run(args) -> None:
     check_out(args.out)
     lexicon = lexicon_of(args)
-    words = [parts_of(word, lexicon.lookup(word, args.max_relations, args.max_definition)) for word in args.word]
-    for word in words:
+    explained = [parts_of(word, lexicon.lookup(word, args.max_relations, args.max_definition)) for word in args.word]
+    for word in explained:
         print(explain(word, lexicon.name))
     if args.out:
-        write_json(args.out, {"lexicon": lexicon.name, "words": words})
-        draw(words, args.out.with_suffix(".png"))
+        write_json(args.out, {"lexicon": lexicon.name, "words": explained})
+        draw(explained, args.out.with_suffix(".png"))
 
 
 def parts_of(word: str, entry) -> Dict[str, Any]:
@@ -47,10 +47,10 @@ def explain(word: Dict[str, Any], lexicon: str) -> str:
     return "\n".join(map(escaped, lines))
 
 
-def draw(words: List[Dict[str, Any]], path: Path) -> None:
+def draw(explained: List[Dict[str, Any]], path: Path) -> None:
     """Save a row a word: the word, and its surface, relational and definitional parts."""
-    figure, axes = pyplot().subplots(len(words), squeeze=False, figsize=(9, 2.2 * len(words)))
-    for axis, word in zip(axes[:, 0], words):
+    figure, axes = pyplot().subplots(len(explained), squeeze=False, figsize=(9, 2.2 * len(explained)))
+    for axis, word in zip(axes[:, 0], explained):
         relations = ", ".join(relation["word"] for relation in word["relations"])
         definition = " ".join(word["definition"]["words"])
         parts = {"surface": " ".join(word["characters"]), "relational": relations, "definitional": definition}

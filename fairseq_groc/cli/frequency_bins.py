@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fairseq_groc.arguments import add_out, add_text, natural
-from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary
+from fairseq_groc.data.fingerprint import folder_dictionary
 from fairseq_groc.data.stream_dataset import open_text
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.bins import EDGES, Bin, by_frequency, count_occurrences
@@ -75,8 +75,7 @@ def named(pairs: List[str]) -> Dict[str, str]:
 
 def occurrences(folder: Path, task) -> Tensor:
     """Return how often the training text of a folder has each word of the task's dictionary, (V)."""
-    dictionary = load_dictionary(folder / "dict.txt")
-    check_dictionary(folder, dictionary.symbols)
+    dictionary = folder_dictionary(folder)
     counts = count_occurrences(
         open_text(str(folder / "train"), dictionary, task.cfg.dataset_impl, False), len(dictionary)
     ).tolist()

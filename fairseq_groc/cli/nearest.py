@@ -41,8 +41,8 @@ def run(args) -> None:
         for row in near:
             print(f"  {row['similarity']:.3f}  {escaped(row['word'])}")
     if args.out:
-        words = [{"word": word, "new": word in new, "nearest": near} for word, near in zip(args.word, found)]
-        write_json(args.out, {"path": args.path, "data": args.data, "words": words})
+        listed = [{"word": word, "new": word in new, "nearest": near} for word, near in zip(args.word, found)]
+        write_json(args.out, {"path": args.path, "data": args.data, "words": listed})
         draw(decoder.dictionary, outputs, args.word, found, args.out.with_suffix(".png"))
 
 

@@ -3,7 +3,7 @@
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Dict, Iterable, Iterator, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, Iterator, Optional, Set, Tuple
 
 import numpy as np
 from fairseq.data import Dictionary
@@ -11,13 +11,14 @@ from fairseq.data import Dictionary
 from fairseq_groc.arguments import add_lexicon_options, positive
 from fairseq_groc.data.archives import DATASETS, fetch, read_archive
 from fairseq_groc.data.cross_domain import SOURCES, cut, sizes_of
-from fairseq_groc.data.fingerprint import folder_dictionary, known_words, load_dictionary, note_folder
+from fairseq_groc.data.fingerprint import folder_dictionary, known_words, note_folder
 from fairseq_groc.data.folder import check_target, replacing
 from fairseq_groc.data.lexicon_tables import tables_of
 from fairseq_groc.data.numbering import Numbering, Text
-from fairseq_groc.data.text import check_lines, clean_lines, cleaner, read_lines, unchecked
-from fairseq_groc.dictionary import is_filler
+from fairseq_groc.data.text import checked, cleaner, decoded, read_lines
+from fairseq_groc.dictionary import load_dictionary, real_words
 from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.evaluation.results import aligned
 from fairseq_groc.lexicon.tables import LexiconTables
 
 SPLITS = ("train", "valid", "test")
@@ -26,27 +27,17 @@ SPLITS = ("train", "valid", "test")
 def add_arguments(parser) -> None:
     parser.add_argument("--dest", required=True, metavar="DIR", help="folder to write; a text that is in it is replaced")
     parser.add_argument("--train", metavar="FILE", help="training text; its words, by falling count, are the vocabulary")
-    parser.add_argument("--valid", action="append", default=[], metavar="FILE", help="may be repeated: valid, valid1, ...")
-    parser.add_argument("--test", action="append", default=[], metavar="FILE", help="may be repeated: test, test1, ...")
+    repeated: Dict[str, Any] = {"action": "append", "default": []}
+    parser.add_argument("--valid", **repeated, metavar="FILE", help="may be repeated: valid, valid1, ...")
+    parser.add_argument("--test", **repeated, metavar="FILE", help="may be repeated: test, test1, ...")
     parser.add_argument("--threshold", type=positive, metavar="N", help="leave out words seen less than N times in the training")
-    parser.add_argument(
-        "--vocabulary-from", metavar="DIR", help="union vocabulary: that folder's dictionary, then the new words of these texts"
-    )
+    union = "union vocabulary: that folder's dictionary, then the new words of these texts"
+    parser.add_argument("--vocabulary-from", metavar="DIR", help=union)
     parser.add_argument("--vocabulary", metavar="FILE", help="use this dict.txt as it is")
-    parser.add_argument(
-        "--new-words-from",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="append the words of another text to the vocabulary; may be repeated",
-    )
-    parser.add_argument(
-        "--known",
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="data folder of an earlier training: the words of its text are not new either; may be repeated",
-    )
+    more = "append the words of another text to the vocabulary; may be repeated"
+    parser.add_argument("--new-words-from", **repeated, metavar="FILE", help=more)
+    known = "data folder of an earlier training: the words of its text are not new either; may be repeated"
+    parser.add_argument("--known", **repeated, metavar="DIR", help=known)
     parser.add_argument("--tokenize", metavar="LANG", help="with sacremoses, for this language")
     parser.add_argument("--lower", action="store_true", help="lower-case")
     add_lexicon_options(parser)
@@ -150,10 +141,10 @@ def _lines(args, scratch: Path, splits: Dict[str, str]) -> Iterator[Tuple[str, I
             published = DATASETS[args.dataset][split]
             file = fetch(published, scratch / "downloaded", "train.txt, valid.txt and test.txt")
             path = published.text or published.file
-            lines = check_lines(read_archive(file, published.text), path, unchecked)
+            lines = decoded(read_archive(file, published.text), path)
         else:
-            lines = read_lines(Path(path), unchecked, progress=True)
-        yield split, clean_lines(lines, path, clean)
+            lines = read_lines(Path(path), progress=True)
+        yield split, checked(map(clean, lines), path)
 
 
 def first_entries(args) -> Dictionary:
@@ -174,7 +165,7 @@ def add_words(dictionary: Dictionary, args, texts: Dict[str, Text]) -> None:
         if name == "train" or args.vocabulary_from:
             _add(dictionary, text.counts, args.threshold or 1)
     for path in args.new_words_from:
-        lines = clean_lines(read_lines(Path(path), unchecked, progress=True), path, clean)
+        lines = checked(map(clean, read_lines(Path(path), progress=True)), path)
         _add(dictionary, Counter(word for line in lines for word in line.split()))
     if len(dictionary) == dictionary.nspecial:
         most = max(texts["train"].counts.values(), default=0)
@@ -213,13 +204,14 @@ def trained_on(texts: Dict[str, Text], dictionary: Dictionary, earlier: Optional
 
 def report(texts: Dict[str, Text], dictionary: Dictionary, trained: Optional[Set[str]], tables: LexiconTables) -> None:
     """Print sentences, tokens, types, share of new words, and the lexicon's coverage."""
-    print(f"{'split':<8}{'sentences':>11}{'tokens':>13}{'types':>10}{'not in dict':>13}{'new words':>11}")
+    rows = []
     for split, (_, lengths, counts) in texts.items():
         tokens = sum(lengths)
         missing = sum(n for w, n in counts.items() if w not in dictionary.indices) / tokens
         new = "unknown" if trained is None else f"{sum(n for w, n in counts.items() if w not in trained) / tokens:.2%}"
-        print(f"{split:<8}{len(lengths):>11,}{tokens:>13,}{len(counts):>10,}{missing:>13.2%}{new:>11}")
-    entries = sum(not is_filler(word) for word in dictionary.symbols[dictionary.nspecial :])
+        rows.append([split, f"{len(lengths):,}", f"{tokens:,}", f"{len(counts):,}", f"{missing:.2%}", new])
+    print(aligned(["split", "sentences", "tokens", "types", "not in dict", "new words"], rows))
+    entries = sum(real_words(dictionary.symbols))
     covered = tables.coverage()
     print(
         f"dictionary {entries:,} words, {tables.num_forms:,} forms; with relations {covered['relations'] / entries:.1%}, "

@@ -10,6 +10,7 @@ from filelock import FileLock, Timeout
 from fairseq_groc.adapters.store import REMEDY, EntryStore
 from fairseq_groc.arguments import add_text
 from fairseq_groc.data.fingerprint import digest
+from fairseq_groc.dictionary import EOS
 from fairseq_groc.errors import CacheError, DataError
 from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.scoring import Place, blocks
@@ -42,8 +43,8 @@ def remember(args) -> None:
     model, padding = hub.models[0], dataset.dictionary.pad()
     model.decoder.adapter = None
     block = hub.task.block_length()
-    text = f"{fingerprint(model.decoder)} {digest(Path(args.data, f'{args.split}.bin'))} {block}"
-    store = EntryStore(args.dest, width_of(model), text)
+    about = {"model": fingerprint(model.decoder), "text": digest(Path(args.data, f"{args.split}.bin")), "block": block}
+    store = EntryStore(args.dest, width_of(model), about)
     done, committed = resume(args.dest, model, store), time.monotonic()
     for sample in blocks(model, dataset, Place(1, block), begin=done):
         h, _, _ = model.decoder.without_scores(model, sample["net_input"])
@@ -60,7 +61,7 @@ def remember(args) -> None:
 
 def width_of(model) -> int:
     """Return the size of the model's h."""
-    h, _, _ = model.decoder.without_scores(model, {"src_tokens": torch.tensor([[2]], device=next(model.parameters()).device)})
+    h, _, _ = model.decoder.without_scores(model, {"src_tokens": torch.tensor([[EOS]], device=next(model.parameters()).device)})
     return h.size(-1)
 
 
@@ -68,7 +69,7 @@ def commit(folder: Path, model, store: EntryStore) -> int:
     """Store everything up to now, with the state to go on from; return how many words these are."""
     carried = model.decoder.carried
     with replace_file(folder / f"{store.count}.{STATE}", "wb") as file:
-        torch.save({"words": store.count, "carried": carried[False].state_dict() if carried else {}}, file)
+        torch.save({"carried": carried[False].state_dict() if carried else {}}, file)
     count = store.commit()
     for old in folder.glob(f"*.{STATE}"):  # only now is the last one not needed any more
         if old.name != f"{count}.{STATE}":

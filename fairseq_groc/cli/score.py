@@ -12,8 +12,8 @@ import torch
 from fairseq_groc.arguments import add_adapter_arguments, add_lexicon_path, add_model, positive
 from fairseq_groc.data.fingerprint import trained_words
 from fairseq_groc.data.streams import Block
-from fairseq_groc.data.text import check_lines, escaped, read_lines
-from fairseq_groc.dictionary import is_filler
+from fairseq_groc.data.text import check_text, checked, decoded, escaped, read_lines
+from fairseq_groc.dictionary import is_filler, is_symbol
 from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.evaluation.characters import pieces_of
 from fairseq_groc.evaluation.loading import adapter_options, data_lexicon, load
@@ -37,19 +37,19 @@ def add_arguments(parser) -> None:
 
 def run(args) -> None:
     _check_vocabulary(args)
-    lines: Iterable[str] = _lines(args)
+    lines: Iterable[Tuple[str, str]] = _lines(args)
     if not args.open_vocabulary:
         lines = list(lines)  # bad input is refused before anything is scored
     hub = load(args.path, args.data, **adapter_options(args), any_lexicon=args.any_lexicon)
     if args.limit_vocabulary:
         _limit(hub.models[0], args)
     if args.open_vocabulary:
-        _run_open(hub.models[0], ((line, _field(line, args.field, 0, args.text)) for line in lines), args)
+        _run_open(hub.models[0], lines, args)
         return
-    texts = [_field(line, args.field, i, args.text) for i, line in enumerate(lines, start=1)]
+    texts = [text for _, text in lines]
     _report_unknown(texts, hub.task.dictionary, args.data)
     impossible = 0
-    for line, (score, tokens) in zip(lines, score_lines(hub, texts, args.running, args.tokens_per_sample)):
+    for (line, _), (score, tokens) in zip(lines, score_lines(hub, texts, args.running, args.tokens_per_sample)):
         impossible += score == -math.inf
         write_score(score, tokens, line)
     if impossible:
@@ -60,24 +60,18 @@ def run(args) -> None:
         )
 
 
-def _lines(args) -> Iterator[str]:
-    """Yield the lines of the text, those of the standard input as they come.
+def _lines(args) -> Iterator[Tuple[str, str]]:
+    """Yield the lines and what of each is text, those of the standard input as they come.
 
     Raises:
         DataError: there are none.
     """
-
-    def text_of(line: str, number: int) -> str:
-        return _field(line, args.field, number, args.text)
-
-    if args.text != "-":
-        yield from read_lines(Path(args.text), text_of)
-        return
-    empty = True
-    for line in check_lines(sys.stdin.buffer, "-", text_of):
-        empty = False
-        yield line
-    if empty:
+    number, lines = 0, read_lines(Path(args.text)) if args.text != "-" else decoded(sys.stdin.buffer, "-")
+    for number, line in enumerate(lines, start=1):
+        text = _field(line, args.field, f"{args.text}:{number}")
+        check_text(text, f"{args.text}:{number}")
+        yield line, text
+    if not number:
         raise DataError("- is empty: nothing to score")
 
 
@@ -90,12 +84,12 @@ def _report_unknown(texts: List[str], dictionary, data: str) -> None:
         )
 
 
-def _field(line: str, field, number: int, path: str) -> str:
+def _field(line: str, field: Optional[int], where: str) -> str:
     if field is None:
         return line
     parts = line.split("\t")
     if len(parts) < field:
-        raise DataError(f"{path}:{number}: {len(parts)} tab-separated fields, --field {field} asked for")
+        raise DataError(f"{where}: {len(parts)} tab-separated fields, --field {field} asked for")
     return parts[field - 1]
 
 
@@ -161,12 +155,9 @@ def _limit(model, args) -> None:
     Raises:
         DataError: it has no words, or something that is none.
     """
-
-    def no_filler(line: str, number: int) -> str:
-        return " ".join(word for word in line.split() if not is_filler(word))  # a dict.txt may have them
-
-    words = [line.split()[0] for line in read_lines(Path(args.limit_vocabulary), no_filler) if line.strip()]
-    words = list(dict.fromkeys(word for word in words if not is_filler(word) and word != model.decoder.dictionary.unk_word))
+    found = ("".join(line.split()[:1]) for line in read_lines(Path(args.limit_vocabulary)))
+    given = checked(("" if is_filler(word) else word for word in found), args.limit_vocabulary)  # a dict.txt may have them
+    words = [word for word in dict.fromkeys(given) if word not in ("", model.decoder.dictionary.unk_word)]
     before = len(model.decoder.dictionary)
     try:
         if any(word not in model.decoder.dictionary.indices for word in words):
@@ -229,5 +220,5 @@ def _mass(dictionary, args) -> Optional[NewWordMass]:
 def _trained_counts(dictionary, data: Path) -> List[int]:
     """Return how often the training text has each of its words."""
     known = trained_words(data, len(dictionary))
-    entries = list(zip(dictionary.symbols, dictionary.count, itertools.repeat(True) if known is None else known))
-    return [count for word, count, there in entries[dictionary.nspecial :] if there and not is_filler(word)]
+    entries = zip(dictionary.symbols, dictionary.count, itertools.repeat(True) if known is None else known)
+    return [count for word, count, there in entries if there and not is_symbol(word)]

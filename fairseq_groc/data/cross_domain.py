@@ -6,15 +6,17 @@ See docs/cross_domain.md for what the paper says and what it leaves open.
 import logging
 import random
 import re
+from array import array
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Dict, Iterable, Iterator, Optional, Tuple
 
 from tqdm import tqdm
 
 from fairseq_groc.data.archives import Published, read_archive
-from fairseq_groc.data.text import check_lines, cleaner, unchecked
+from fairseq_groc.data.text import cleaner, decoded
 from fairseq_groc.errors import DataError, OptionError
 
 SIZES = {"train": 2_000_000, "valid": 2_000_000, "test": 10_000_000}  # tokens, one </s> a line included
@@ -65,7 +67,7 @@ def cut(name: str, folder: Path, sizes: Dict[str, int], seed: int = 1) -> Iterat
         name: of the set
         folder: with the published file
         sizes: by split, how many tokens; a split has fewer only if the source ends, which is warned of
-        seed: of the shuffling, which holds one split in memory; the rest is a stream
+        seed: of the shuffling
 
     Raises:
         DataError: the source is missing or damaged, or has nothing for a split.
@@ -77,7 +79,7 @@ def cut(name: str, folder: Path, sizes: Dict[str, int], seed: int = 1) -> Iterat
 
     def text_of(text: str) -> Iterator[str]:
         # the tokeniser takes < and > apart: no reserved symbol is left to be looked for
-        return map(clean, check_lines(read_archive(path, text), text or str(path), unchecked))
+        return map(clean, decoded(read_archive(path, text), text or str(path)))
 
     text = text_of(source.published.text)
     for split, tokens in sizes.items():
@@ -102,6 +104,12 @@ def first_tokens(lines: Iterator[str], tokens: int, name: str, path: Path) -> It
 
 
 def _shuffled(lines: Iterable[str], rng: random.Random) -> Iterator[str]:
-    held = list(lines)
-    rng.shuffle(held)
-    yield from held
+    with TemporaryFile() as file:
+        begins = array("q")
+        for line in lines:
+            begins.append(file.tell())
+            file.write(f"{line}\n".encode())
+        rng.shuffle(begins)
+        for begin in begins:
+            file.seek(begin)
+            yield file.readline().decode().rstrip("\n")

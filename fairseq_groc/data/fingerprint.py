@@ -13,46 +13,10 @@ from typing import Any, Dict, Iterator, Optional, Sequence, Set, Tuple
 import numpy as np
 from fairseq.data import Dictionary
 
-from fairseq_groc.data.text import has_mark
-from fairseq_groc.dictionary import is_filler, words_fingerprint
+from fairseq_groc.dictionary import load_dictionary, words_fingerprint
 from fairseq_groc.errors import DataError
 
 FILE = "binarised.json"
-
-
-def load_dictionary(path: Path) -> Dictionary:
-    """Load a ``dict.txt``.
-
-    Raises:
-        DataError: fairseq cannot read it, it has no words, a word twice or one that no text can have, or a negative count.
-    """
-    dictionary = Dictionary()
-    try:
-        with open(path, "rb") as head:
-            encoding = "utf-8-sig" if has_mark(head.read(3), str(path)) else "utf-8"
-        with open(path, encoding=encoding) as file:
-            dictionary.add_from_file(file)
-        _check_words(dictionary)
-    except Exception as error:  # fairseq raises no narrower one
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise DataError(f"{path}: {reason} Mend the file, or binarise the text again: scripts/preprocess.sh.") from None
-    return dictionary
-
-
-def _check_words(dictionary: Dictionary) -> None:
-    words = dictionary.symbols[dictionary.nspecial :]
-    if all(map(is_filler, words)):
-        raise DataError("no words: expected a word and its count on each line.")
-    if len(dictionary.indices) < len(dictionary):
-        word = next(word for i, word in enumerate(dictionary.symbols) if dictionary.indices[word] != i)
-        raise DataError(f"has {word!r} twice.")
-    for word, count in zip(words, dictionary.count[dictionary.nspecial :]):
-        if word.split() != [word]:
-            raise DataError(f"{word!r} has blanks or nothing in it: no text can have this word.")
-        if "\x00" in word:
-            raise DataError(f"{word!r} has a NUL character: no text can have this word.")
-        if count < 0:
-            raise DataError(f"{word!r} has the count {count}: expected 0 or more.")
 
 
 def note_folder(folder: Path, words: Sequence[str], trained: Optional[np.ndarray]) -> None:
@@ -96,7 +60,7 @@ def folder_dictionary(folder: Path) -> Dictionary:
     """
     path = Path(folder) / "dict.txt"
     if not path.is_file():
-        raise DataError(f"{path} not found: expected a folder of binarised data")
+        raise DataError(f"{path} not found: expected a folder that scripts/preprocess.sh has made")
     dictionary = load_dictionary(path)
     check_dictionary(folder, dictionary.symbols)
     return dictionary

@@ -5,8 +5,7 @@ import logging
 from pathlib import Path
 from typing import Optional, Sequence
 
-from fairseq_groc.data.fingerprint import load_dictionary
-from fairseq_groc.dictionary import is_filler
+from fairseq_groc.dictionary import load_dictionary, real_words
 from fairseq_groc.errors import DataError
 from fairseq_groc.lexicon import (
     FileLexicon,
@@ -72,13 +71,8 @@ def make_tables(
     path = folder / "dict.txt"
     if not path.exists():
         raise DataError(f"{path} not found. Binarise the text first: scripts/preprocess.sh.")
-    dictionary = load_dictionary(path)
-    words = dictionary.symbols
+    words = load_dictionary(path).symbols
     logger.info(f"looking {len(words):,} words up in the lexicon ({lexicon.name})")
-
-    def is_word(index: int) -> bool:
-        return index >= dictionary.nspecial and not is_filler(words[index])
-
-    tables = build_tables(words, lexicon, is_word, max_relations, max_definition, sources)
+    tables = build_tables(words, lexicon, real_words(words).__getitem__, max_relations, max_definition, sources)
     save_tables(folder, tables, words)
     return tables

@@ -1,31 +1,25 @@
 """Raw text: lines, checked as they are read; tokenised and lower-cased if asked."""
 
 import codecs
-import logging
 from pathlib import Path
 from typing import Callable, Iterable, Iterator, Optional
 
 from tqdm import tqdm
 
-from fairseq_groc.dictionary import is_filler
+from fairseq_groc.dictionary import is_symbol
 from fairseq_groc.errors import DataError
-
-RESERVED = ("<s>", "<pad>", "</s>")
-logger = logging.getLogger(__name__)
+from fairseq_groc.files import has_mark
 
 
-def read_lines(
-    path: Path, text_of: Callable[[str, int], str] = lambda line, number: line, progress: bool = False
-) -> Iterator[str]:
+def read_lines(path: Path, progress: bool = False) -> Iterator[str]:
     """Yield the lines of a text.
 
     Args:
         path: of the file
-        text_of: from a line and its number, what of it is text
         progress: show a bar on terminals
 
     Raises:
-        DataError: missing, empty, not UTF-8, with a NUL character, or a reserved symbol as a word; says where.
+        DataError: missing, empty, not UTF-8, or with a NUL character; says where.
     """
     path = Path(path)
     if not path.is_file():
@@ -33,7 +27,7 @@ def read_lines(
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty: nothing to train or score on")
     with open(path, "rb") as file:
-        yield from check_lines(_shown(file, path) if progress else file, str(path), text_of)
+        yield from decoded(_shown(file, path) if progress else file, str(path))
 
 
 def _shown(file: Iterable[bytes], path: Path) -> Iterator[bytes]:
@@ -44,31 +38,24 @@ def _shown(file: Iterable[bytes], path: Path) -> Iterator[bytes]:
             yield line
 
 
-def check_lines(file: Iterable[bytes], name: str, text_of: Callable[[str, int], str]) -> Iterator[str]:
-    """Yield the lines of an open file as they come, as ``read_lines`` does.
-
-    Raises:
-        DataError: not UTF-8, a NUL character, or a reserved symbol as a word; says where.
-    """
+def decoded(file: Iterable[bytes], name: str) -> Iterator[str]:
+    """Yield the lines of an open file as they come, as ``read_lines`` does."""
     for number, raw in enumerate(file, start=1):
         if b"\x00" in raw:
             raise DataError(f"{name}:{number}: has a NUL character, which no text has. Is the file whole, and is it UTF-8?")
         while has_mark(raw, name if number == 1 else f"{name}:{number}"):  # files that were put together may have more than one
             raw = raw[len(codecs.BOM_UTF8) :]
         try:
-            line = raw.decode("utf-8").rstrip("\r\n")
+            yield raw.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
             raise DataError(f"{name}:{number}: not UTF-8 ({error.reason}). Convert the file: iconv -t UTF-8") from None
-        check_text(text_of(line, number), f"{name}:{number}")
+
+
+def checked(lines: Iterable[str], name: str) -> Iterator[str]:
+    """Yield the lines of a text as they come, if ``check_text`` lets them pass."""
+    for number, line in enumerate(lines, start=1):
+        check_text(line, f"{name}:{number}")
         yield line
-
-
-def has_mark(head: bytes, name: str) -> bool:
-    """Say whether a file begins with a byte-order mark, which is no part of its first word, and note it."""
-    if not head.startswith(codecs.BOM_UTF8):
-        return False
-    logger.warning(f"{name} begins with a byte-order mark (BOM), which is left out")
-    return True
 
 
 def check_text(text: str, where: str) -> None:
@@ -80,20 +67,8 @@ def check_text(text: str, where: str) -> None:
     if "<" not in text and "madeupword" not in text:
         return
     for word in text.split():
-        if word in RESERVED or is_filler(word):
+        if is_symbol(word) and word != "<unk>":
             raise DataError(f"{where}: contains {word}, which fairseq reserves. Remove or respell it.")
-
-
-def clean_lines(lines: Iterable[str], name: str, clean: Callable[[str], str]) -> Iterator[str]:
-    """Yield the lines of a text as they are counted and binarised.
-
-    Raises:
-        DataError: a reserved symbol as a word; says where.
-    """
-    for number, line in enumerate(lines, start=1):
-        line = clean(line)
-        check_text(line, f"{name}:{number}")
-        yield line
 
 
 def cleaner(language: Optional[str], lower: bool) -> Callable[[str], str]:
@@ -102,7 +77,7 @@ def cleaner(language: Optional[str], lower: bool) -> Callable[[str], str]:
 
     def clean(line: str) -> str:
         line = tokenize(line)
-        # fairseq splits at blanks of any kind; one kind keeps its line count and ours equal
+        # one kind of blank: others end a line where a text that is written is read again
         return " ".join((line.lower() if lower else line).split())
 
     return clean
@@ -113,11 +88,6 @@ def _tokenizer(language: str) -> Callable[[str], str]:
 
     tokenizer = MosesTokenizer(lang=language)
     return lambda line: tokenizer.tokenize(line, return_str=True, escape=False)
-
-
-def unchecked(line: str, number: int) -> str:
-    """What of a line ``check_lines`` looks at where the line is checked later."""
-    return ""
 
 
 def escaped(text: str) -> str:

@@ -9,13 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fairseq_groc.dictionary import is_filler
+from fairseq_groc.dictionary import is_predictable, spelling
 from fairseq_groc.embeddings.base import WordEmbedding, register_embedding
 from fairseq_groc.embeddings.growth import GrowingRows
-from fairseq_groc.embeddings.vocabulary import spelling
 from fairseq_groc.modules.packed_state import pack, unpack
-
-NEVER_MET = ("<s>", "<pad>")
 
 
 @register_embedding("rows")
@@ -77,7 +74,7 @@ class WordRows(WordEmbedding):
     def _example_rows(self) -> List[int]:
         """Return which rows new ones are drawn like: those of words that were trained, not of entries that no text has."""
         if self._examples is None:
-            self._examples = [i for i in self._trained if not (is_filler(self.words[i]) or self.words[i] in NEVER_MET)]
+            self._examples = [i for i in self._trained if is_predictable(self.words[i])]
         return self._examples
 
     def get_extra_state(self) -> Tensor:

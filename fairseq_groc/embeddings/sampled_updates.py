@@ -23,10 +23,10 @@ REFRESH_INTERVAL = 20  # updates; a complete pass without gradient has a third o
 
 
 class Step(NamedTuple):
-    """A training step: how many updates came before, and the words of its batch (inputs and targets, in any order)."""
+    """A training step: how many updates came before, and the tokens of its batch (inputs and targets, in any order)."""
 
     number: int
-    words: Tensor
+    tokens: Tensor
 
 
 def generator(seed: int, number: int) -> torch.Generator:
@@ -125,18 +125,18 @@ class SampledUpdates:
 
     def choose(self, vocabulary: Vocabulary, parts: Iterable[Bags], step: Step) -> Tuple[Tensor, Tensor]:
         """Return the forms to compute, a mask (F), and the chance that each form had, (F)."""
-        words, rate = step.words.unique(), IN_TURN * self.fraction
-        turn = self.draw(vocabulary.num_forms, step.number).to(words.device)
-        important = self.importance.chances(vocabulary.num_forms, (self.fraction - rate) / (1 - rate)).to(words.device)
-        missed = (1 - chance_as_parts(vocabulary, parts, words)) * (1 - important)
-        coin = torch.rand(vocabulary.num_forms, generator=generator(self.seed + 1, step.number)).to(words.device)
+        tokens, rate = step.tokens.unique(), IN_TURN * self.fraction
+        turn = self.draw(vocabulary.num_forms, step.number).to(tokens.device)
+        important = self.importance.chances(vocabulary.num_forms, (self.fraction - rate) / (1 - rate)).to(tokens.device)
+        missed = (1 - chance_as_parts(vocabulary, parts, tokens)) * (1 - important)
+        coin = torch.rand(vocabulary.num_forms, generator=generator(self.seed + 1, step.number)).to(tokens.device)
         mask, chance = turn | (coin >= missed), 1 - (1 - rate) * missed
-        return mask.index_fill_(0, words, True), chance.index_fill_(0, words, 1.0)
+        return mask.index_fill_(0, tokens, True), chance.index_fill_(0, tokens, 1.0)
 
     def embed(self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, step: Step) -> Tensor:
         """Return the embeddings of all words, (V, d), with gradient to what is computed now."""
-        words = step.words.to(embedding.surface.projection.weight.device)
-        mask, chance = self.choose(vocabulary, embedding.parts(vocabulary), Step(step.number, words))
+        tokens = step.tokens.to(embedding.surface.projection.weight.device)
+        mask, chance = self.choose(vocabulary, embedding.parts(vocabulary), Step(step.number, tokens))
         return self.embed_chosen(embedding, vocabulary, step.number, mask, chance)
 
     def embed_chosen(
@@ -153,11 +153,11 @@ class SampledUpdates:
         return embedding.combine(forms, vocabulary)
 
 
-def chance_as_parts(vocabulary: Vocabulary, parts: Iterable[Bags], words: Tensor) -> Tensor:
+def chance_as_parts(vocabulary: Vocabulary, parts: Iterable[Bags], tokens: Tensor) -> Tensor:
     """Return the chance of each form to be drawn for the sake of some words' bags that it is in, (F)."""
-    expected = torch.zeros(vocabulary.num_forms, device=words.device)
+    expected = torch.zeros(vocabulary.num_forms, device=tokens.device)
     for bags in parts:
-        picked = pick(bags, words)
+        picked = pick(bags, tokens)
         sizes = picked.sizes().long()
         expected.index_add_(0, picked.items.long(), (PARTS / sizes).repeat_interleave(sizes))
     return expected.clamp(max=1)

@@ -41,18 +41,18 @@ class SampledWords:
 
     def __init__(self, fraction: float, interval: int, seed: int, share: float = SHARE):
         self.fraction, self.seed, self.share = fraction, seed, share
-        self.words, self.importance = Refreshed(interval, seed), Importance()
+        self.embeddings, self.importance = Refreshed(interval, seed), Importance()
         self._forms = torch.empty(0)  # (F, d)
 
     def chances(self, num_words: int, step: Step) -> Tensor:
         """Return the chance of each word to be composed in a step, (V)."""
         even = IN_TURN * self.fraction
         chance = even + (1 - even) * self.importance.chances(num_words, (self.fraction - even) / (1 - even))
-        return chance.to(step.words.device).index_fill(0, step.words.flatten(), 1.0)
+        return chance.to(step.tokens.device).index_fill(0, step.tokens.flatten(), 1.0)
 
     def embed(self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, step: Step) -> Tensor:
         """Return the embeddings of all words, (V, d), with gradient to those that are composed now."""
-        kept = self.words.at(step.number, vocabulary.num_words, lambda: self._compose(embedding, vocabulary))
+        kept = self.embeddings.at(step.number, vocabulary.num_words, lambda: self._compose(embedding, vocabulary))
         chance = self.chances(vocabulary.num_words, step)
         drawn = torch.rand(len(chance), generator=generator(self.seed, step.number)).to(chance.device) < chance
         chosen = drawn.nonzero().squeeze(1).to(embedding.surface.projection.weight.device)

@@ -11,19 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fairseq_groc.dictionary import SPECIAL, spelling
 from fairseq_groc.modules.bags import Bags
 
 # Symbols of a spelling: 256 bytes, then these.
 BEGIN, END, FILL, FIRST_SPECIAL = 256, 257, 258, 259
-NUM_SYMBOLS = FIRST_SPECIAL + 4  # <s>, <pad>, </s>, <unk> have a symbol each: they are no spellings
+NUM_SYMBOLS = FIRST_SPECIAL + len(SPECIAL)  # which have a symbol each: they are no spellings
 
 
-def spelling(word: str) -> bytes:
-    """Return a word's bytes, as fairseq reads them from any file."""
-    return word.encode("utf-8", "surrogateescape")
-
-
-def spell(forms: Sequence[bytes], num_special: int = 4) -> Tuple[np.ndarray, np.ndarray]:
+def spell(forms: Sequence[bytes], num_special: int = len(SPECIAL)) -> Tuple[np.ndarray, np.ndarray]:
     """Return the symbols of all forms, one after the other, and where each form begins (F + 1 offsets).
 
     A form is BEGIN, its bytes, END, whole however long it is, so two different words never share a spelling.
@@ -72,7 +68,7 @@ class Vocabulary(nn.Module):
         num_special: how many forms at the beginning are the dictionary's special entries
     """
 
-    def __init__(self, forms: Sequence[bytes], relations, definitions, widths: Sequence[int], num_special: int = 4):
+    def __init__(self, forms: Sequence[bytes], relations, definitions, widths: Sequence[int], num_special: int = len(SPECIAL)):
         super().__init__()
         self.num_words = len(relations[1]) - 1
         self.num_forms = len(forms)

@@ -68,28 +68,28 @@ def by_frequency(
         unk: the number of ``<unk>``, which has the last bin to itself
     """
     differences = (ours - baseline).double()  # of losses, baseline's less ours
-    words, occurrences = targets != unk, counts[targets]
+    known, occurrences = targets != unk, counts[targets]
     limits: List[Optional[int]] = [*edges[1:], None]
-    pairs = [(-1, 0), *zip(edges, limits)] if bool((words & (occurrences == 0)).any()) else list(zip(edges, limits))
+    pairs = [(-1, 0), *zip(edges, limits)] if bool((known & (occurrences == 0)).any()) else list(zip(edges, limits))
     places: List[Tuple[Optional[int], Optional[int], Tensor]] = [
-        (least, most, words & (occurrences > least) & (occurrences <= (most if most is not None else occurrences.max())))
+        (least, most, known & (occurrences > least) & (occurrences <= (most if most is not None else occurrences.max())))
         for least, most in pairs
     ]
     bins = []
-    for least, most, inside in [*places, (None, None, ~words)]:
+    for least, most, inside in [*places, (None, None, ~known)]:
         if bool(inside.any()):
             bins.append(_bin(least, most, targets[inside], differences[inside], -baseline[inside].double()))
     return bins
 
 
 def _bin(least: Optional[int], most: Optional[int], targets: Tensor, differences: Tensor, losses: Tensor) -> Bin:
-    words, places = targets.unique(return_inverse=True)
-    sums = differences.new_zeros(len(words)).index_add_(0, places, differences)
-    means = sums / torch.bincount(places, minlength=len(words))
+    tokens, places = targets.unique(return_inverse=True)
+    sums = differences.new_zeros(len(tokens)).index_add_(0, places, differences)
+    means = sums / torch.bincount(places, minlength=len(tokens))
     return Bin(
         least,
         most,
-        len(words),
+        len(tokens),
         len(targets),
         float(differences.mean()),
         float(differences.median()),

@@ -7,7 +7,7 @@ from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from fairseq.data.data_utils import post_process
 
-from fairseq_groc.dictionary import is_filler
+from fairseq_groc.dictionary import EOS, is_symbol
 from fairseq_groc.errors import OptionError, shown
 
 # how pieces of words are marked, by what --remove-bpe calls it
@@ -43,7 +43,7 @@ class Pieces(NamedTuple):
 
 def pieces_of(symbols: Sequence[str]) -> Optional[Pieces]:
     """Return how pieces of words are marked among the words of a dictionary; None: these are whole words."""
-    words = [word for word in symbols[4:] if not is_filler(word)]
+    words = [word for word in symbols if not is_symbol(word)]
     for symbol, mark in [*MARKS.items(), (None, OTHERS)]:
         marked = [word for word in words if mark.match(word)]
         if len(marked) > FEWEST * len(words):
@@ -75,7 +75,7 @@ def raw_lines(lines: Iterable, symbols: Sequence[str], symbol: str = "none") -> 
         OptionError: bytes as pieces, which it leaves as they are.
     """
     for line in lines:
-        words = [symbols[token] for token in line.tolist() if token != 2]  # 2: </s>
+        words = [symbols[token] for token in line.tolist() if token != EOS]
         if symbol == "sentencepiece" and any(BYTE.match(word) for word in words):
             raise OptionError("--remove-bpe does not put pieces of bytes (<0xE2>) together: give --raw FILE")
         yield post_process(" ".join(words), symbol)

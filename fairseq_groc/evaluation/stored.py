@@ -28,7 +28,7 @@ def fingerprint(decoder) -> str:
 
     Buffers are not in it: some come and go with what was read, and those of a vocabulary follow from it.
     """
-    vocabulary = f"{words_fingerprint(decoder.dictionary.symbols)} {decoder.lexicon}"
+    vocabulary = f"{words_fingerprint(decoder.dictionary.symbols)} {decoder.lexicon_fingerprint}"
     return hashlib.sha256(f"{module_fingerprint(decoder, buffers=False)} {vocabulary}".encode()).hexdigest()
 
 
@@ -95,9 +95,8 @@ def open_remembered(folder: Path, decoder) -> EntryStore:
         CacheError: there are none, or another model's or vocabulary's.
     """
     header = read_header(folder)
-    model, _, _ = str(header["fingerprint"]).partition(" ")
-    expected = f"{fingerprint(decoder)}{header['fingerprint'][len(model) :]}"
-    store = EntryStore(folder, int(header["dim"]), expected, reading=True)
+    about = {"model": fingerprint(decoder), "text": header["text"], "block": header["block"]}
+    store = EntryStore(folder, header["dim"], about, reading=True)
     largest = int(store.entries()[1].max()) if store.count else 0
     if largest >= len(decoder.dictionary):
         raise CacheError(f"{folder} has word {largest:,} of a vocabulary of {len(decoder.dictionary):,}: it is damaged. {REMEDY}")

@@ -101,10 +101,10 @@ class HierarchicalOutput(BiasedOutput):
         first = len(members[0])
         scores = top.new_full((*h.shape[:-1], len(outputs)), float("-inf"))
         scores = scores.index_copy(-1, members[0], top[..., :first])
-        for i, words in enumerate(members[1:]):
-            if bool(bias[words].isfinite().any()):
-                inside = F.linear(h, outputs[words], bias[words]).float().log_softmax(-1)
-                scores = scores.index_copy(-1, words, inside + top[..., first + i : first + i + 1])
+        for i, entries in enumerate(members[1:]):
+            if bool(bias[entries].isfinite().any()):
+                inside = F.linear(h, outputs[entries], bias[entries]).float().log_softmax(-1)
+                scores = scores.index_copy(-1, entries, inside + top[..., first + i : first + i + 1])
         return scores
 
     def losses(
@@ -117,9 +117,9 @@ class HierarchicalOutput(BiasedOutput):
         top = torch.where(which == 0, self.place[safe], len(members[0]) + which - 1).masked_fill(~real, ignored)
         rows, offsets = self._first(outputs, bias, members)
         losses = chunked_cross_entropy(h, rows, offsets, top, ignored, chunk)
-        for i, words in enumerate(members[1:], start=1):
+        for i, entries in enumerate(members[1:], start=1):
             here = (which == i) & real
-            if bool(here.any()) and bool(bias[words].isfinite().any()):  # else the bin has probability 0 already
-                inside = chunked_cross_entropy(h[here], outputs[words], bias[words], self.place[safe[here]], ignored, chunk)
+            if bool(here.any()) and bool(bias[entries].isfinite().any()):  # else the bin has probability 0 already
+                inside = chunked_cross_entropy(h[here], outputs[entries], bias[entries], self.place[safe[here]], ignored, chunk)
                 losses = losses.index_add(0, here.nonzero().squeeze(1), inside)
         return losses

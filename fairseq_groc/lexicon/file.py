@@ -8,11 +8,9 @@ import json
 from pathlib import Path
 from typing import Dict, Iterable, List, Optional, Tuple
 
-from fairseq_groc.dictionary import is_filler
+from fairseq_groc.dictionary import is_symbol
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.base import Entry, Relation, gloss_words
-
-SPECIAL = {"<s>", "<pad>", "</s>", "<unk>"}
 
 
 class FileLexicon:
@@ -88,7 +86,7 @@ def _check(word: str, relations: List[str], definition: str) -> None:
     """Refuse what would point to an entry of fairseq's, or be no word that a text can have."""
     if "\x00" in "".join([word, *relations, definition]):
         raise ValueError("a NUL character")
-    if special := next((w for w in (word, *relations) if w in SPECIAL or is_filler(w)), None):
+    if special := next((w for w in (word, *relations) if is_symbol(w)), None):
         raise ValueError(f"{special} is a symbol of fairseq's, not a word")
     if blank := next((r for r in relations if r.split() != [r]), None):
         raise ValueError(f"relation {blank!r} is more than one word")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from typing import Iterable
 
+from fairseq_groc.dictionary import words_fingerprint
 from fairseq_groc.lexicon.base import Entry, Lexicon
 
 
@@ -24,8 +24,7 @@ class RestrictedLexicon:
         self.name = f"{lexicon.name}, within {len(self._words):,} words"
 
     def fingerprint(self) -> str:
-        words = "\n".join(sorted(self._words)).encode("utf-8", "surrogateescape")
-        return f"{self._lexicon.fingerprint()}-within-{hashlib.sha256(words).hexdigest()[:16]}"
+        return f"{self._lexicon.fingerprint()}-within-{words_fingerprint(sorted(self._words))}"
 
     def lookup(self, word: str, max_relations: int, max_definition: int) -> Entry:
         entry = self._lexicon.lookup(word, sys.maxsize, sys.maxsize)

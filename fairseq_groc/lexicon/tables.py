@@ -18,7 +18,7 @@ import numpy as np
 from filelock import FileLock
 from tqdm import tqdm
 
-from fairseq_groc.dictionary import words_fingerprint
+from fairseq_groc.dictionary import spelling, words_fingerprint
 from fairseq_groc.errors import TablesError
 from fairseq_groc.lexicon.base import Lexicon
 
@@ -155,12 +155,12 @@ def build_tables(
         sources: of the lexicon, as ``Origin`` has them
     """
     forms = {word: i for i, word in reversed(list(enumerate(words)))}  # the first of equal entries
-    spellings = _spelled(words)
+    spellings = list(map(spelling, words))
 
     def form_of(word: str) -> int:
         if word not in forms:
             forms[word] = len(spellings)
-            spellings.append(word.encode("utf-8", "surrogateescape"))
+            spellings.append(spelling(word))
         return forms[word]
 
     relations: List[List[int]] = []
@@ -186,10 +186,6 @@ def build_tables(
 
 def _digest(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=8).digest()
-
-
-def _spelled(words: Sequence[str]) -> List[bytes]:
-    return [word.encode("utf-8", "surrogateescape") for word in words]
 
 
 def _offsets(rows: Sequence) -> np.ndarray:
@@ -299,5 +295,5 @@ def _check(tables: LexiconTables, words: Sequence[str]) -> None:
             raise ValueError(f"damaged: {kind}_offsets are of {len(offsets) - 1:,} words, expected {len(words):,}")
         if kind in of_words and len(items) and not 0 <= items.min() <= items.max() < tables.num_forms:
             raise ValueError(f"damaged: {kind}s of {items.min():,} to {items.max():,}, expected 0 to {tables.num_forms - 1:,}")
-    if tables.forms()[: len(words)] != _spelled(words):
+    if tables.forms()[: len(words)] != list(map(spelling, words)):
         raise ValueError("damaged: the first forms are not the words of the dictionary")

@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Seque
 import torch
 
 from fairseq_groc.adapters import Adapter
-from fairseq_groc.dictionary import is_filler
+from fairseq_groc.dictionary import is_symbol
 from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.lexicon.base import Entry, Lexicon
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, Origin
@@ -36,8 +36,8 @@ class ChangingVocabulary:
         return self.words
 
     @property
-    def lexicon(self) -> Optional[str]:
-        """Return the fingerprint of the lexicon that the vocabulary's tables come from."""
+    def lexicon_fingerprint(self) -> Optional[str]:
+        """The fingerprint of the lexicon that the vocabulary's tables come from."""
         return self.origin.lexicon if self.origin else None
 
     def add_words(self, words: Sequence[str], entries: WordEntries = None) -> List[int]:
@@ -79,7 +79,7 @@ class ChangingVocabulary:
         for word in _as_words(words):
             if not word or word.split() != [word]:
                 raise DataError(f"{shown(word)} is no word: expected characters without blanks")
-            if self.dictionary.indices.get(word, self.dictionary.nspecial) < self.dictionary.nspecial or is_filler(word):
+            if is_symbol(word):
                 raise DataError(f"{shown(word)} is a symbol of fairseq's, not a word: leave it out")
         return list(words)
 

@@ -112,11 +112,14 @@ class WordDecoder(ChangingVocabulary):
             kwargs.update(block=block, context=context)
         if self.training or self.adapter is None:  # type: ignore[attr-defined]
             return super().forward(prev_output_tokens, *args, **kwargs)  # type: ignore[misc]
-        memory, pad = self._memory_for(block, kwargs.get("incremental_state")), self.dictionary.pad()
+        state, pad = kwargs.get("incremental_state"), self.dictionary.pad()
+        memory = self._memory_for(block, state)
         with memory.reading(cast(nn.Module, self), prev_output_tokens, running=block is not None) as read:
             scores, extra = super().forward(prev_output_tokens, *args, **kwargs)  # type: ignore[misc]
             h = getattr(self, self.output_layer_name).features
             read.append(h)
+        if state is not None:
+            state["adapter"] = memory  # only now: to fairseq's LSTM a state that is not empty has its own
         view = memory.see(h, self._predictable(prev_output_tokens[:, -h.size(1) :]), pad)
         return scores, {**(extra if isinstance(extra, dict) else {"attn": extra}), "view": view}
 
@@ -124,7 +127,7 @@ class WordDecoder(ChangingVocabulary):
         """Return what the streams have said before a block, or the hypotheses before a step of generation."""
         assert self.adapter is not None
         if incremental_state is not None:
-            return incremental_state.setdefault("adapter", Memory(self.adapter))
+            return incremental_state.get("adapter", Memory(self.adapter))
         if block is None:
             return Memory(self.adapter)
         place, memory = self._memory
@@ -203,7 +206,7 @@ class WordDecoder(ChangingVocabulary):
 
     def get_extra_state(self) -> Tensor:
         made = None if self.made is None else [len(self.made), digest_of(self.made)]
-        return pack({"version": OPTIONS_VERSION, "settings": self.settings, "lexicon": self.lexicon, "made": made})
+        return pack({"version": OPTIONS_VERSION, "settings": self.settings, "lexicon": self.lexicon_fingerprint, "made": made})
 
     def set_extra_state(self, state) -> None:
         """The settings were compared in ``upgrade_state_dict_named``."""
@@ -227,7 +230,7 @@ class WordDecoder(ChangingVocabulary):
         if differing:
             _refuse(f"options differ from the checkpoint's: {'; '.join(differing)}. Give the checkpoint's or start anew.")
         trained = saved.get("lexicon")
-        if not self.any_lexicon and None not in (trained, self.lexicon) and trained != self.lexicon:
+        if not self.any_lexicon and None not in (trained, self.lexicon_fingerprint) and trained != self.lexicon_fingerprint:
             self._compare_words(trained, saved.get("made"))
         return state_dict
 

@@ -82,9 +82,9 @@ class WordMatrices(nn.Module):
         """Trust PyTorch's count of changes: fairseq calls this in scoring and generation, after which no model can be trained."""
         self._checksum = None
 
-    def begin_step(self, number: int, words: Tensor) -> None:
-        """Say which training step comes: the number of updates before it, and the words of its batch."""
-        self._step = Step(number, words)
+    def begin_step(self, number: int, tokens: Tensor) -> None:
+        """Say which training step comes: the number of updates before it, and the tokens of its batch."""
+        self._step = Step(number, tokens)
         if self.corrections is not None:
             self.corrections.begin_step(generator(self.seed + 2, number))
 

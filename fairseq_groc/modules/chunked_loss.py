@@ -48,10 +48,10 @@ def _chunks(embeddings: Tensor, bias: Tensor, chunk: int) -> Iterator[Tuple[slic
         yield part, embeddings[part], bias[part]
 
 
-def _within(part: slice, rows: Tensor, words: Tensor) -> Tuple[Tensor, Tensor]:
+def _within(part: slice, rows: Tensor, tokens: Tensor) -> Tuple[Tensor, Tensor]:
     """Return which words are in a chunk, (N), and their places there, (N, 1)."""
-    here = (words >= part.start) & (words < part.start + len(rows))
-    return here, (words - part.start).clamp(0, len(rows) - 1).unsqueeze(1)
+    here = (tokens >= part.start) & (tokens < part.start + len(rows))
+    return here, (tokens - part.start).clamp(0, len(rows) - 1).unsqueeze(1)
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
@@ -61,26 +61,26 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         total = features.new_full((len(features),), float("-inf"), dtype=wide)
         right = torch.zeros_like(total)
         counted = targets != ignore_index
-        words = targets.masked_fill(~counted, 0)
+        tokens = targets.masked_fill(~counted, 0)
         for part, rows, offsets in _chunks(embeddings, bias, chunk):
             logits = F.linear(features, rows).to(wide) + offsets.to(wide)  # (N, chunk)
             total = torch.logaddexp(total, logits.logsumexp(1))
-            here, places = _within(part, rows, words)
+            here, places = _within(part, rows, tokens)
             right = torch.where(here, logits.gather(1, places).squeeze(1), right)  # rounded as those in the sum are
-        ctx.save_for_backward(features, embeddings, bias, words, counted, total)
+        ctx.save_for_backward(features, embeddings, bias, tokens, counted, total)
         ctx.chunk = chunk
         return (total - right).masked_fill(~counted, 0)
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[override]
-        features, embeddings, bias, words, counted, total = ctx.saved_tensors
+        features, embeddings, bias, tokens, counted, total = ctx.saved_tensors
         grad = (grad * counted).to(total.dtype)
         grad_features = torch.zeros_like(features, dtype=total.dtype)
         grad_embeddings, grad_bias = torch.empty_like(embeddings), torch.empty_like(bias)
         for part, rows, offsets in _chunks(embeddings, bias, ctx.chunk):
             logits = F.linear(features, rows).to(total.dtype) + offsets.to(total.dtype)
             errors = (logits - total.unsqueeze(1)).exp_().mul_(grad.unsqueeze(1))  # p, then p - 1 at the target
-            here, places = _within(part, rows, words)
+            here, places = _within(part, rows, tokens)
             errors.scatter_add_(1, places, -(grad * here).unsqueeze(1))
             grad_bias[part] = errors.sum(0)
             errors = errors.to(features.dtype)

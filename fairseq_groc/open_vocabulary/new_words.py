@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Iterable, Sequence
 
-from fairseq_groc.embeddings.vocabulary import spelling
+from fairseq_groc.dictionary import spelling
 from fairseq_groc.open_vocabulary.spelling_model import SpellingModel
 
 PRIOR = 100  # k: tokens that the training text's rate of new words counts for

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fairseq_groc.data.streams import Block
-from fairseq_groc.embeddings.vocabulary import spelling
+from fairseq_groc.dictionary import is_symbol, spelling
 from fairseq_groc.errors import DataError
 from fairseq_groc.models.changing_vocabulary import WordEntries
 from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of, perplexity
@@ -99,8 +99,8 @@ class OpenVocabularyScorer:
         self._model, self._decoder, self._dictionary = model, model.decoder, model.decoder.dictionary
         self._mass, self._entries, self._running = mass, entries, running
         self._block = min(block, int(model.decoder.max_positions()))
-        words = [spelling(word) for word in _words_of(self._decoder)]
-        self._new_words = NewWords(SpellingModel(words), self._dictionary.symbols)
+        spellings = [spelling(word) for word in self._dictionary.symbols if not is_symbol(word)]
+        self._new_words = NewWords(SpellingModel(spellings), self._dictionary.symbols)
         self._previous, self._begin, self._line = self._dictionary.eos(), 0, 0
 
     @torch.no_grad()
@@ -179,10 +179,3 @@ class OpenVocabularyScorer:
             begin += length
         with decoder.vocabulary_at(piece.sizes):
             return self._model.get_normalized_probs((torch.cat(scores, dim=1), extra), log_probs=True)[0]
-
-
-def _words_of(decoder) -> List[str]:
-    """Return the words of a decoder's dictionary that are words, whatever is predicted at present."""
-    real = (~decoder.matrices.impossible).tolist()
-    special = decoder.dictionary.nspecial
-    return [word for word, is_word in zip(decoder.dictionary.symbols[special:], real[special:]) if is_word]

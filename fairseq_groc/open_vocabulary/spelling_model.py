@@ -47,16 +47,16 @@ class SpellingModel:
     finitely many contexts, so that a string ends with probability 1.
 
     Args:
-        words: spellings to learn from, each counted once; those with other bytes than the alphabet's are left out
+        spellings: of words to learn from, each counted once; those with other bytes than the alphabet's are left out
         order: n
         alphabet: the bytes that a word may have
     """
 
-    def __init__(self, words: Sequence[bytes], order: int = 5, alphabet: bytes = WORD_BYTES):
+    def __init__(self, spellings: Sequence[bytes], order: int = 5, alphabet: bytes = WORD_BYTES):
         assert 1 <= order <= MAX_ORDER
         self.order = order
         self._allowed = np.isin(np.arange(BASE), [*alphabet, END])
-        symbols, contexts, place, _ = self._windows([word for word in words if self._spells(word)])
+        symbols, contexts, place, _ = self._windows([word for word in spellings if self._spells(word)])
         self._levels: List[_Level] = []
         for length in range(order):
             here = place >= length
@@ -65,11 +65,11 @@ class SpellingModel:
         first = self._probabilities(np.array([END]), [np.array([BEGIN * (n > 0)]) for n in range(order)], np.array([1]))
         self._log_not_empty = float(np.log1p(-first[0]))
 
-    def log_probability(self, words: Sequence[bytes]) -> np.ndarray:
+    def log_probability(self, spellings: Sequence[bytes]) -> np.ndarray:
         """Return the natural logarithm of every word's probability, (n); -inf where there is none."""
-        possible = np.array([len(word) > 0 and self._spells(word) for word in words], dtype=bool)
-        result = np.full(len(words), -np.inf)
-        symbols, contexts, place, word = self._windows([w for w, ok in zip(words, possible) if ok])
+        possible = np.array([len(word) > 0 and self._spells(word) for word in spellings], dtype=bool)
+        result = np.full(len(spellings), -np.inf)
+        symbols, contexts, place, word = self._windows([w for w, ok in zip(spellings, possible) if ok])
         logs = np.log(self._probabilities(symbols, contexts, place))
         result[possible] = np.bincount(word, logs, minlength=int(possible.sum())) - self._log_not_empty
         return result
@@ -77,13 +77,13 @@ class SpellingModel:
     def _spells(self, word: bytes) -> bool:
         return bool(self._allowed[np.frombuffer(word, dtype=np.uint8)].all())
 
-    def _windows(self, words: Sequence[bytes]) -> Tuple[np.ndarray, List[np.ndarray], np.ndarray, np.ndarray]:
+    def _windows(self, spellings: Sequence[bytes]) -> Tuple[np.ndarray, List[np.ndarray], np.ndarray, np.ndarray]:
         """Return all symbols that follow something, for each length what they follow, their place and their word's number."""
-        if not words:
+        if not spellings:
             nothing = np.zeros(0, dtype=np.int64)
             return nothing, [nothing] * self.order, nothing, nothing
-        symbols, offsets = spell(words, num_special=0)
-        word = np.repeat(np.arange(len(words)), np.diff(offsets))
+        symbols, offsets = spell(spellings, num_special=0)
+        word = np.repeat(np.arange(len(spellings)), np.diff(offsets))
         place = np.arange(len(symbols)) - offsets[word]
         contexts = [np.zeros(len(symbols), dtype=np.int64)]
         for n in range(1, self.order):

@@ -11,7 +11,7 @@ from fairseq_groc.adapters import Adapter, AdapterSettings
 from fairseq_groc.adapters.search import Search
 from fairseq_groc.data.fingerprint import digest, trained_words
 from fairseq_groc.data.stream_dataset import StreamDataset
-from fairseq_groc.dictionary import predictable_words
+from fairseq_groc.dictionary import real_words
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.stored import open_remembered
 
@@ -43,8 +43,7 @@ def new_words(cfg, dictionary, settings: AdapterSettings) -> torch.Tensor:
     known = trained_words(Path(utils.split_paths(cfg.data)[0]), len(dictionary))
     if known is None and settings.new_word_discount != 1:
         raise DataError(f"{cfg.data}: nothing says which words are new. Make the folder with scripts/preprocess.sh.")
-    real = torch.tensor(predictable_words(dictionary.symbols))
-    real[: dictionary.nspecial] = False
+    real = torch.tensor(real_words(dictionary.symbols))
     return torch.zeros_like(real) if known is None else real & ~torch.from_numpy(known)
 
 
@@ -56,10 +55,9 @@ def check_remembered(cfg, adapter: Optional[Adapter], dataset: StreamDataset) ->
     """
     if adapter is None or adapter.remembered is None:
         return
-    remembered = adapter.remembered.store.fingerprint.split(" ")[1]
     for folder in utils.split_paths(cfg.data):
         path = Path(folder, f"{dataset.name}.bin")
-        if path.is_file() and digest(path) == remembered:
+        if path.is_file() and digest(path) == adapter.remembered.store.about["text"]:
             raise DataError(f"{path} is the text that --cache-text remembers: a cache must not know what it is to predict")
 
 

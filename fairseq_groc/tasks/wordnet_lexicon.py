@@ -13,7 +13,7 @@ from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import FairseqTask, register_task
 
 from fairseq_groc.adapters import CACHES, OPTIONS, Adapter, AdapterSettings
-from fairseq_groc.data.fingerprint import check_dictionary, load_dictionary
+from fairseq_groc.data.fingerprint import check_dictionary, folder_dictionary
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
 from fairseq_groc.embeddings import EMBEDDINGS
 from fairseq_groc.errors import DataError, OptionError
@@ -68,11 +68,7 @@ class WordnetLexiconTask(FairseqTask):
         check_use(cfg)
         if not cfg.data:
             raise DataError("no data folder given: fairseq-train DIR --task wordnet_lexicon ...")
-        path = os.path.join(utils.split_paths(cfg.data)[0], "dict.txt")
-        if not os.path.exists(path):
-            raise DataError(f"{path} not found. Make the folder with scripts/preprocess.sh.")
-        dictionary = load_dictionary(Path(path))
-        check_dictionary(Path(path).parent, dictionary.symbols)
+        dictionary = folder_dictionary(Path(utils.split_paths(cfg.data)[0]))
         logger.info(f"dictionary: {len(dictionary)} types")
         return cls(cfg, dictionary)
 

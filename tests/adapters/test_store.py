@@ -16,12 +16,13 @@ from fairseq_groc.adapters.store import Entries, EntryStore
 from fairseq_groc.errors import CacheError
 
 KEYS = np.random.default_rng(1).normal(size=(300, 6)).astype(np.float32)
+ABOUT = {"model": "m", "text": "t", "block": 35}
 WORDS = np.arange(300) * 14_000_000  # beyond 2**31
 
 
 @pytest.fixture
 def store(tmp_path):
-    store = EntryStore(tmp_path / "cache", 6, "model text")
+    store = EntryStore(tmp_path / "cache", 6, ABOUT)
     store.append(KEYS[:100], WORDS[:100])
     store.append(KEYS[100:200], WORDS[100:200])
     store.commit()
@@ -40,7 +41,7 @@ def test_what_is_appended_is_there(store, kind):
 
 def test_what_was_not_committed_is_cut_off(store):
     store.append(KEYS[:50], WORDS[:50])
-    again = EntryStore(store.folder, 6, "model text")
+    again = EntryStore(store.folder, 6, ABOUT)
     assert again.count == 200 and np.array_equal(again.entries()[0], KEYS[:200])
     again.append(KEYS[200:], WORDS[200:])
     assert np.array_equal(again.entries()[1], WORDS)
@@ -48,18 +49,18 @@ def test_what_was_not_committed_is_cut_off(store):
 
 def test_a_reader_leaves_a_writer_alone(store):
     store.append(KEYS[200:250], WORDS[200:250])
-    reader = EntryStore(store.folder, 6, "model text", reading=True)
+    reader = EntryStore(store.folder, 6, ABOUT, reading=True)
     assert reader.count == 200 and np.array_equal(reader.entries()[1], WORDS[:200])
     store.append(KEYS[250:], WORDS[250:])
     assert store.commit() == 300
-    assert np.array_equal(EntryStore(store.folder, 6, "model text").entries()[0], KEYS)
+    assert np.array_equal(EntryStore(store.folder, 6, ABOUT).entries()[0], KEYS)
 
 
 def test_a_killed_writer_loses_nothing_that_it_reported(tmp_path):
     receiver, sender = multiprocessing.Pipe(duplex=False)
 
     def write():
-        store = EntryStore(tmp_path, 4, "f")
+        store = EntryStore(tmp_path, 4, ABOUT)
         for i in range(1000):
             store.append(np.full((3, 4), i), np.full(3, i))
             if i % 2:
@@ -75,7 +76,7 @@ def test_a_killed_writer_loses_nothing_that_it_reported(tmp_path):
         while True:
             reported.append(receiver.recv())
     writer.join()
-    store = EntryStore(tmp_path, 4, "f")
+    store = EntryStore(tmp_path, 4, ABOUT)
     assert writer.exitcode == -signal.SIGKILL and reported[-1] == 30 and store.count == 30
     assert np.array_equal(store.entries()[1], np.repeat(np.arange(10), 3))
 
@@ -84,8 +85,8 @@ def test_a_killed_writer_loses_nothing_that_it_reported(tmp_path):
     "spoil, message",
     [
         (lambda s: (s.folder / "header.json").write_text("{"), "header.json is not readable"),
-        (lambda s: (s.folder / "header.json").write_text('{"format": 99, "stored": 1}'), "of format 99, expected 3"),
-        (lambda s: (s.folder / "header.json").write_text('{"format": 3, "stored": 1}'), "header.json is not readable"),
+        (lambda s: (s.folder / "header.json").write_text('{"format": 99, "stored": 1}'), "of format 99, expected 4"),
+        (lambda s: (s.folder / "header.json").write_text('{"format": 4, "stored": 1}'), "header.json is not readable"),
         (lambda s: (s.folder / "keys.f32").write_bytes(b"\xff" * 4800), "its files are not what was stored, they are damaged"),
         (lambda s: (s.folder / "words.u32").write_bytes(bytes(800)), "its files are not what was stored, they are damaged"),
         (lambda s: (s.folder / "words.u32").write_bytes(b"1234"), "words.u32 is shorter than the 200 entries stored"),
@@ -95,18 +96,22 @@ def test_a_killed_writer_loses_nothing_that_it_reported(tmp_path):
 def test_a_damaged_store_is_refused(store, spoil, message):
     spoil(store)
     with pytest.raises(CacheError, match=f"{message}.*Give another folder"):
-        EntryStore(store.folder, 6, "model text")
+        EntryStore(store.folder, 6, ABOUT)
 
 
 def test_a_foreign_store_is_refused_and_left_alone(store):
-    for dim, fingerprint, message in (
-        (5, "model text", "its dim is 6, not 5"),
-        (6, "other", "its fingerprint is model text, not"),
-    ):
+    for dim, about, message in ((5, ABOUT, "its dim is 6, not 5"), (6, {**ABOUT, "text": "other"}, "its text is t, not other")):
         with pytest.raises(CacheError, match=message):
-            EntryStore(store.folder, dim, fingerprint)
+            EntryStore(store.folder, dim, about)
     assert json.loads((store.folder / "header.json").read_text())["stored"] == 200
-    assert EntryStore(store.folder, 6, "model text").count == 200
+    assert EntryStore(store.folder, 6, ABOUT).count == 200
+
+
+def test_a_header_of_the_format_before_is_read(store):
+    path = store.folder / "header.json"
+    header = {name: value for name, value in json.loads(path.read_text()).items() if name not in ABOUT}
+    path.write_text(json.dumps({**header, "format": 3, "fingerprint": "m t 35"}))
+    assert EntryStore(store.folder, 6, ABOUT).count == 200
 
 
 @pytest.mark.parametrize("neighbors", [1, 9, 1000])

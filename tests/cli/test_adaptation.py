@@ -17,7 +17,8 @@ from filelock import FileLock
 from fairseq_groc.adapters import AdapterSettings
 from fairseq_groc.adapters.adapter import View
 from fairseq_groc.cli import tune
-from fairseq_groc.data.fingerprint import load_dictionary, trained_words
+from fairseq_groc.data.fingerprint import trained_words
+from fairseq_groc.dictionary import load_dictionary
 from fairseq_groc.errors import DataError, GrocError
 from fairseq_groc.evaluation import stored, tuning
 from fairseq_groc.evaluation.loading import load
@@ -335,7 +336,7 @@ def test_a_remembered_text_is_seen_and_a_foreign_one_refused(ours, scored, corpu
     seen = evaluated(scored(data, model, *options, "--cache-text", store))
     unseen = evaluated(scored(data, model, *options))
     assert seen[0] == unseen[0] and seen[1] != printed(unseen[1])
-    with pytest.raises(GrocError, match="its fingerprint is .*Give another folder, or make it anew"):
+    with pytest.raises(GrocError, match="its model is .*Give another folder, or make it anew"):
         scored(data, models["lookup"], *options, "--cache-text", store)
     words = (store / "words.u32").read_bytes()
     (store / "words.u32").write_bytes(b"\xff" * len(words))

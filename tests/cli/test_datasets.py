@@ -55,7 +55,7 @@ def test_a_public_text_is_downloaded(ours, web, tmp_path, dataset, monkeypatch):
     options = ["preprocess", "--dataset", dataset, "--dest", tmp_path / "data", "--lexicon-path", "none"]
     output = ours(*options)
     for split, path in files.items():
-        assert f"{split:<8}{20:>11,}{tokens_of(path):>13,}" in output
+        assert [split, "20", f"{tokens_of(path)}"] in [line.split()[:3] for line in output.splitlines()]
     before = (tmp_path / "data" / "train.bin").read_bytes()
     for path in folder.iterdir():
         path.write_bytes(path.read_bytes() + b"more")
@@ -262,8 +262,8 @@ def test_a_set_of_another_domain_becomes_data_with_the_words_of_both(ours, web, 
     union = ["--splits", "valid,test", "--vocabulary-from", base, "--lexicon-path", "none"]
     output = ours(*options, *union)
     # line N , of the web . </s>: N, line, "," and web are new
-    assert f"{'valid':<8}{5:>11,}{40:>13,}{11:>10,}{0:>13.2%}{4 / 8:>11.2%}" in output
-    assert f"{'test':<8}{20:>11,}{160:>13,}{26:>10,}{0:>13.2%}{4 / 8:>11.2%}" in output
+    counted = [line.split() for line in output.splitlines()[1:3]]
+    assert counted == [["valid", "5", "40", "11", "0.00%", "50.00%"], ["test", "20", "160", "26", "0.00%", "50.00%"]]
     words = [line.split()[0] for line in (data / "dict.txt").read_text().splitlines()]
     assert words[:4] == ["the", "of", "news", "."] and set(words[4:]) == {"line", ",", "web", *map(str, range(10, 35))}
     assert {path.name for path in data.glob("*.bin")} == {"valid.bin", "test.bin"}

@@ -9,7 +9,7 @@ import pytest
 import torch
 from cli_helpers import PLUGIN, evaluated, tokens_of
 
-from fairseq_groc.data.fingerprint import load_dictionary
+from fairseq_groc.dictionary import load_dictionary
 from fairseq_groc.evaluation.loading import load
 from fairseq_groc.lexicon.tables import load_tables
 

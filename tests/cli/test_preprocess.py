@@ -11,14 +11,12 @@ from pathlib import Path
 
 import pytest
 from cli_helpers import ROOT, WORDS, write
-from fairseq.data.data_utils import load_indexed_dataset
 from filelock import FileLock
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fairseq_groc.__main__ import main
-from fairseq_groc.data.fingerprint import load_dictionary, trained_words
+from fairseq_groc.data.fingerprint import trained_words
 from fairseq_groc.data.folder import SCRATCH
+from fairseq_groc.dictionary import load_dictionary
 
 LEXICON = ["--lexicon-path", "none"]
 
@@ -184,22 +182,6 @@ def test_symbols_that_lower_casing_makes_are_refused(preprocess, tmp_path):
     raw.write_text("the dog\nthe <PAD> dog\n")
     preprocess("--train", raw, "--dest", tmp_path / "data")
     assert f"{raw}:2: contains <pad>" in preprocess("--train", raw, "--lower", "--dest", tmp_path / "data", code=1)
-
-
-letters = st.characters(exclude_categories=["Cs"], exclude_characters="\n\0\ufeff") | st.sampled_from("\u2028\x85\x0b\u00a0\r\t ")
-
-
-@settings(max_examples=3)  # the first is of empty lines
-@given(lines=st.lists(st.text(letters), min_size=40, max_size=60))
-def test_every_line_is_a_line_whatever_its_blanks(preprocess, tmp_path, monkeypatch, lines):
-    folder = tmp_path / "a,b=c \N{SNOWMAN}"
-    folder.mkdir(exist_ok=True)
-    monkeypatch.setenv("TMPDIR", str(folder))
-    (folder / "d,e=f.txt").write_text("\n".join(lines) + "\n", encoding="utf-8", newline="")
-    (folder / "dict.txt").write_text("a 1\n")
-    preprocess("--vocabulary", folder / "dict.txt", "--test", folder / "d,e=f.txt", "--dest", folder / "data")
-    text = load_indexed_dataset(str(folder / "data" / "test"))
-    assert text.sizes.tolist() == [len(line.split()) + 1 for line in lines]
 
 
 def test_words_of_earlier_trainings_are_known(preprocess, tmp_path):

@@ -1,33 +1,41 @@
 """Texts that are read once: equal to fairseq-preprocess's to the byte, in memory that does not grow with them."""
 
 import tracemalloc
+from collections import Counter
 
 import pytest
 from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fairseq_groc.data.numbering import Numbering
+from fairseq_groc.data.text import cleaner, read_lines
 from fairseq_groc.errors import DataError
 
-LINES = ["the cat sat", "", "a cat <unk> \N{SNOWMAN}", "the the"]
+letters = st.characters(exclude_categories=["Cs"], exclude_characters="\n\0\ufeff") | st.sampled_from("\u2028\x85\x0b\u00a0\r\t ")
+words = st.text(letters) | st.sampled_from(["the", "cat", "<unk>", "7 65000"])
 
 
-@pytest.mark.parametrize("words", [300, 65_500])  # of which tokens have two bytes, and four
-def test_a_text_is_fairseqs_to_the_byte(tmp_path, words):
+@settings(max_examples=10)
+@given(lines=st.lists(words, min_size=2, max_size=20), size=st.sampled_from([300, 65_500]))  # tokens of two bytes, and of four
+def test_a_text_is_fairseqs_to_the_byte_whatever_its_blanks(tmp_path, lines, size):
     dictionary = Dictionary()
-    for word in ["the", "cat", *map(str, range(words)), "\N{SNOWMAN}"]:
+    for word in ["the", "cat", *map(str, range(size))]:
         dictionary.add_symbol(word)
+    (tmp_path / "raw").write_text("\n".join(lines) + "\n", encoding="utf-8", newline="")
+    clean = list(map(cleaner(None, False), read_lines(tmp_path / "raw")))
     numbering = Numbering(dictionary.eos_word)
-    texts = [numbering.write(tmp_path / f"text{i}", lines) for i, lines in enumerate((LINES[2:], LINES))]
+    texts = [numbering.write(tmp_path / f"text{i}", some) for i, some in enumerate((clean[1:], clean))]
     for i, text in enumerate(texts):
         numbering.binarise(text, tmp_path / f"ours{i}", dictionary)
-    (tmp_path / "raw").write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    (tmp_path / "clean").write_text("\n".join(clean) + "\n", encoding="utf-8")
     binarizer = VocabularyDatasetBinarizer(dictionary)
-    FileBinarizer.multiprocess_dataset(str(tmp_path / "raw"), "mmap", binarizer, str(tmp_path / "theirs"), len(dictionary))
+    FileBinarizer.multiprocess_dataset(str(tmp_path / "clean"), "mmap", binarizer, str(tmp_path / "theirs"), len(dictionary))
     for ending in ("bin", "idx"):
         assert (tmp_path / f"ours1.{ending}").read_bytes() == (tmp_path / f"theirs.{ending}").read_bytes()
-    assert list(texts[1].lengths) == [4, 1, 5, 3] and texts[1].counts.most_common(2) == [("the", 3), ("cat", 2)]
-    assert not list(tmp_path.glob("text*"))
+    assert list(texts[1].lengths) == [len(line.split()) + 1 for line in lines]
+    assert texts[1].counts == Counter(" ".join(lines).split()) and not list(tmp_path.glob("text*"))
 
 
 def test_no_line_is_no_text(tmp_path):

@@ -1,6 +1,6 @@
 import pytest
 
-from fairseq_groc.data.text import check_lines, cleaner, read_lines
+from fairseq_groc.data.text import checked, cleaner, decoded, read_lines
 from fairseq_groc.errors import DataError
 
 
@@ -20,18 +20,18 @@ def test_bad_text_is_refused_with_its_place(tmp_path, content, message):
     raw = tmp_path / "raw.txt"
     raw.write_bytes(content)
     with pytest.raises(DataError, match=message):
-        list(read_lines(raw))
+        list(checked(read_lines(raw), str(raw)))
     with pytest.raises(DataError, match="none.txt: no such file"):
         list(read_lines(tmp_path / "none.txt"))
 
 
 def test_what_only_looks_reserved_is_text():
     lines = [b"<unk> <S> x</s> madeupword madeupword00010\n"]
-    assert list(check_lines(lines, "-", lambda line, number: line)) == ["<unk> <S> x</s> madeupword madeupword00010"]
+    assert list(checked(decoded(lines, "-"), "-")) == ["<unk> <S> x</s> madeupword madeupword00010"]
 
 
 def test_a_byte_order_mark_at_the_head_is_left_out_and_noted(caplog):
-    lines = list(check_lines([b"\xef\xbb\xbfthe\r\n", b"\xef\xbb\xbfend\n"], "-", lambda line, number: line))
+    lines = list(decoded([b"\xef\xbb\xbfthe\r\n", b"\xef\xbb\xbfend\n"], "-"))
     assert lines == ["the", "end"] and "- begins with a byte-order mark" in caplog.text
 
 

@@ -129,7 +129,7 @@ def test_options_reach_the_word_embeddings(model_of):
     assert (words.embedding.surface.chunk, words.embedding.surface.training_precision) == (9, torch.bfloat16)
     corrected = model_of(WORDS, corrections="both").decoder.matrices
     configure(corrected, WordnetLexiconConfig(**OPTIONS), new_range=0.3)
-    assert isinstance(corrected.sampled, SampledWords) and corrected.sampled.words.interval == 5
+    assert isinstance(corrected.sampled, SampledWords) and corrected.sampled.embeddings.interval == 5
     plain = model_of(WORDS).decoder.matrices
     configure(plain, WordnetLexiconConfig(), new_range=0.3)
     assert plain.sampled is None and plain.embedding.surface.training_precision is None

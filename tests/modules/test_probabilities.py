@@ -1,47 +1,14 @@
-"""Which words may be predicted, and mixtures over them."""
+"""Mixtures over the words that may be predicted."""
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_groc.dictionary import is_filler, predictable_words
+from fairseq_groc.dictionary import predictable_words
 from fairseq_groc.modules.probabilities import masked_bias, uniform_mixture
 
 WORDS = ["<s>", "<pad>", "</s>", "<unk>", "the", "cat", "sat", "madeupword0000"]
 IMPOSSIBLE = ~torch.tensor(predictable_words(WORDS))
-
-
-def test_only_words_eos_and_unk_are_predictable():
-    assert predictable_words(WORDS) == [False, False, True, True, True, True, True, False]
-    assert predictable_words(["<s>", "<pad>", "</s>", "<unk>"]) == [False, False, True, True]
-
-
-@pytest.mark.parametrize(
-    "word, filler",
-    [
-        ("madeupword0000", True),
-        ("madeupword0007", True),
-        ("madeupword", False),
-        ("madeupword12", False),
-        ("madeupword00000", False),
-        ("madeupwordish", False),
-        ("madeupwordabcd", False),
-        ("Madeupword0000", False),
-        ("xmadeupword0000", False),
-        ("", False),
-    ],
-)
-def test_fillers_are_what_fairseq_makes(word, filler):
-    assert is_filler(word) is filler
-
-
-def test_fillers_of_fairseqs_own_dictionary_are_recognised(dictionary):
-    dictionary.finalize(padding_factor=64)
-    assert len(dictionary) % 64 == 0
-    made_up = [word for word in dictionary.symbols if word.startswith("madeupword")]
-    assert made_up and all(map(is_filler, made_up))
-    assert sum(predictable_words(dictionary.symbols)) == 2 + 400
 
 
 def test_a_masked_bias_passes_no_gradient_and_no_nan():
