@@ -162,13 +162,15 @@ def adaptation(results: Dict[str, Any], picture: str) -> str:
     sizes = [next(found[domain] for found in rows.values() if domain in found) for domain in domains]
     tokens = ["*tokens scored*", *(f"{found['all']['tokens']:,}" for found in sizes)]
     new = [
-        "*of these words that the models' training text lacks*",
+        "*share of words that the models' training text lacks*",
         *(f"{found['new']['tokens'] / found['all']['tokens']:.1%}" for found in sizes),
     ]
     lines += ["Test perplexity over the union vocabulary, of all tokens:", "", *table(["", *domains], [*figures, tokens, new])]
     untouched = {label: found for label, found in rows.items() if results["trained_on"] in found}  # not finetuned
     others = [[label, *(of_domain(found, domain, "new") for domain in domains)] for label, found in untouched.items()]
     lines += ["", "Of the words alone that the models' training text lacks:", "", *table(["", *domains], others)]
+    masses = [[label, *(f"{found[d]['mass of new words']:.1%}" if d in found else "" for d in domains)] for label, found in rows.items()]
+    lines += ["", "The probability that they get together:", "", *table(["", *domains], [*masses, new])]
     if "grid" in results:
         lines += [
             "",
