@@ -5,21 +5,17 @@ n: tokens; B: streams; T: positions of a block; V: vocabulary.
 
 from __future__ import annotations
 
-import logging
-import time
 from dataclasses import dataclass, field
 from typing import Iterator, List, Optional, Tuple
 
 import torch
 from fairseq import utils
 from torch import Tensor
+from tqdm import tqdm
 
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import OptionError
 from fairseq_groc.modules.probabilities import numbers_of
-
-logger = logging.getLogger(__name__)
-REPORT = 20  # seconds between lines that say how far a pass is
 
 
 @dataclass
@@ -39,7 +35,7 @@ class Place:
 
 
 def blocks(model, dataset: StreamDataset, place: Place, begin: int = 0) -> Iterator[dict]:
-    """Yield the batches of a worker's streams in their order, on the model's device; says how far it is.
+    """Yield the batches of a worker's streams in their order, on the model's device; a bar shows how far it is.
 
     Args:
         begin: leave out the blocks that begin before this token of their streams
@@ -51,14 +47,9 @@ def blocks(model, dataset: StreamDataset, place: Place, begin: int = 0) -> Itera
         raise OptionError(f"--streams {place.streams:,}: the text has {dataset.num_tokens_total:,} tokens. Give fewer.")
     device = next(model.parameters()).device
     plans = dataset.plan(1, place.streams // place.workers, place.workers, place.block)[place.worker :: place.workers]
-    reported = time.monotonic()
-    for number, plan in enumerate(plans):
-        if plan.block.begin < begin:
-            continue
+    left = [plan for plan in plans if plan.block.begin >= begin]
+    for plan in tqdm(left, desc=dataset.name, unit=" batches", leave=False, disable=True if place.worker else None):
         sample = dataset[plan]
-        if time.monotonic() - reported > REPORT:
-            reported = time.monotonic()
-            logger.info(f"'{dataset.name}': {number:,} of {len(plans):,} batches")
         yield utils.move_to_cuda(sample) if device.type == "cuda" else sample
 
 
