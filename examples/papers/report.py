@@ -169,7 +169,9 @@ def adaptation(results: Dict[str, Any], picture: str) -> str:
     untouched = {label: found for label, found in rows.items() if results["trained_on"] in found}  # not finetuned
     others = [[label, *(of_domain(found, domain, "new") for domain in domains)] for label, found in untouched.items()]
     lines += ["", "Of the words alone that the models' training text lacks:", "", *table(["", *domains], others)]
-    masses = [[label, *(f"{found[d]['mass of new words']:.1%}" if d in found else "" for d in domains)] for label, found in rows.items()]
+    masses = [
+        [label, *(f"{found[d]['mass of new words']:.1%}" if d in found else "" for d in domains)] for label, found in rows.items()
+    ]
     lines += ["", "The probability that they get together:", "", *table(["", *domains], [*masses, new])]
     if "grid" in results:
         lines += [
