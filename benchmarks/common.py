@@ -4,7 +4,6 @@ import os
 import resource
 import sys
 from pathlib import Path
-from typing import List
 
 import torch
 
@@ -17,7 +16,7 @@ def keep_memory() -> None:
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **MEMORY})
 
 
-def fairseq_train(data: Path, options: List, log: Path) -> str:
+def fairseq_train(data: Path, options: list, log: Path) -> str:
     """Run ``fairseq-train`` and return its output, which *log* keeps.
 
     Raises:

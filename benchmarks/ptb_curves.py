@@ -17,7 +17,6 @@ import json
 import re
 import statistics
 from pathlib import Path
-from typing import List, Tuple
 
 import numpy as np
 from common import fairseq_train, keep_memory
@@ -26,13 +25,27 @@ from fairseq_groc.evaluation.results import aligned, label_log_axis, machine, py
 from fairseq_groc.evaluation.training_log import read_parameters
 from fairseq_groc.programs import PLUGIN
 
-OPTIONS = (
-    "--arch groc_lstm_lm_small --batch-size 20 --tokens-per-sample 35 --batch-size-valid 20 --optimizer adam "
-    "--clip-norm 0.25 --warmup-updates 100 --log-interval 15"
-).split()
+OPTIONS = [
+    "--arch",
+    "groc_lstm_lm_small",
+    "--batch-size",
+    "20",
+    "--tokens-per-sample",
+    "35",
+    "--batch-size-valid",
+    "20",
+    "--optimizer",
+    "adam",
+    "--clip-norm",
+    "0.25",
+    "--warmup-updates",
+    "100",
+    "--log-interval",
+    "15",
+]
 
 
-def model_options(name: str) -> List[str]:
+def model_options(name: str) -> list[str]:
     """Return the options of a run by its name."""
     if name == "tied":
         return ["--output-head", "tied"]
@@ -46,7 +59,7 @@ def model_options(name: str) -> List[str]:
 
 def train(data: Path, name: str, rate: float, seed: int, args) -> dict:
     """Train one model; return its validation curve as (updates, seconds of training, perplexity)."""
-    curve: List[Tuple[int, float, float]] = []
+    curve: list[tuple[int, float, float]] = []
     updates, output = args.updates, ""
     while not curve or (curve[-1][1] < args.seconds and updates > curve[-1][0]):
         output = trained(data, name, rate, seed, updates, args)
@@ -72,7 +85,7 @@ def trained(data: Path, name: str, rate: float, seed: int, updates: int, args) -
     return "".join(path.read_text() for path in sorted(save.glob("*.log"), key=lambda path: int(path.stem)))
 
 
-def curve_of(output: str) -> List[Tuple[int, float, float]]:
+def curve_of(output: str) -> list[tuple[int, float, float]]:
     """Return (updates, seconds, perplexity); seconds are updates times the median over log intervals of an update's."""
     speeds = [float(ups) for ups in re.findall(r"train_inner \|.* ups=([\d.]+)", output)]
     if not speeds:

@@ -19,7 +19,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Dict, List
 
 import torch
 from common import keep_memory, peak
@@ -54,7 +53,7 @@ RUNS = ["floor", "tied", "lookup", "full", "full-bf16", "sparse-0.1", "sampled-0
 class Model(nn.Module):
     """The language model without fairseq: words, LSTM, and the loss in chunks of the vocabulary."""
 
-    def __init__(self, run: str, size: int, folder: Path, dim: int, hidden: int, depth: int, filters: List[int]):
+    def __init__(self, run: str, size: int, folder: Path, dim: int, hidden: int, depth: int, filters: list[int]):
         super().__init__()
         kind, _, value = run.removesuffix(BF16).partition("-")
         depth = PRESETS["groc_lstm_lm_ptb_deep_residual"].options["output_depth"] if kind == "deep_residual" else depth
@@ -188,7 +187,7 @@ def floor(size: int, folder: Path, shape: dict, steps: int) -> dict:
     return {"seconds": timed(step, steps + 1)[1:], "peak_gib": peak()}
 
 
-def shapes_of_products(vocabulary, dim: int, hidden: int, depth: int, filters: List[int]):
+def shapes_of_products(vocabulary, dim: int, hidden: int, depth: int, filters: list[int]):
     """Return (m, k, n, how often) for every product of a full step."""
     forms, words, features, tokens = vocabulary.num_forms, vocabulary.num_words, sum(filters), STREAMS * BLOCK
     convolutions = [(len(vocabulary.ngrams(w)), 16 * w, count, 1) for w, count in enumerate(filters, start=1)]
@@ -199,13 +198,13 @@ def shapes_of_products(vocabulary, dim: int, hidden: int, depth: int, filters: L
     return convolutions + encoder + head + lstm + [(tokens, dim, words, 1)]
 
 
-def summary(rounds: List[dict]) -> dict:
+def summary(rounds: list[dict]) -> dict:
     """Return what the steps of all rounds say together."""
     found = spread([s for r in rounds for s in r["seconds"]])
     return {**rounds[0], **found, "peak_gib": max(r["peak_gib"] for r in rounds), "seconds": [r["seconds"] for r in rounds]}
 
 
-def spread(seconds: List[float]) -> dict:
+def spread(seconds: list[float]) -> dict:
     """Return median, mean, least and most, in milliseconds."""
     ms = [1000 * s for s in seconds]
     return {"ms": statistics.median(ms), "mean": statistics.mean(ms), "min": min(ms), "max": max(ms), "steps": len(ms)}
@@ -261,7 +260,7 @@ def main() -> None:
         print(error)
 
 
-def turn(args, runs: List[str], size: int, number: int) -> Dict[str, dict]:
+def turn(args, runs: list[str], size: int, number: int) -> dict[str, dict]:
     """Measure every run once."""
     measures = {}
     for run in runs:

@@ -6,8 +6,9 @@ A page has a table between `<!-- table NAME: make tables -->` and `<!-- end -->`
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable, Dict
+from typing import Any
 
 EXAMPLES = Path(__file__).resolve().parent
 ROOT, PAPERS, QUICKSTART = EXAMPLES.parent, EXAMPLES / "papers", EXAMPLES / "quickstart"
@@ -47,7 +48,7 @@ def recipes(folder: Path) -> str:
     return "\n".join(table(["recipe", "text", "scale", "runs", "hours in all", "GiB, MiB on disk a run"], rows))
 
 
-def scaling(runs: Dict[str, Any]) -> str:
+def scaling(runs: dict[str, Any]) -> str:
     """Return a table of what a step costs at each size of the vocabulary, in times of the first run's."""
     rows, first = [], next(iter(runs.values()))
     for key, found in runs.items():
@@ -58,7 +59,7 @@ def scaling(runs: Dict[str, Any]) -> str:
     return "\n".join(table(["V", "model", "a step, mean", "median", "scoring, tokens a second", "peak GiB"], rows))
 
 
-TABLES: Dict[str, Callable[[], str]] = {
+TABLES: dict[str, Callable[[], str]] = {
     "quickstart": lambda: quickstart(loaded(QUICKSTART / "results.json")["rows"]),
     "penn-treebank": lambda: brief(loaded(QUARTER)["rows"]),
     "equal-time": lambda: equal_time.of_files(QUARTER, ROOT / "benchmarks" / "results" / "step-by-step-small.json", "tied")[1],

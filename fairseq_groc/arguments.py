@@ -3,7 +3,7 @@
 import argparse
 import math
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any
 
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS
 from fairseq_groc.registry import flag
@@ -43,7 +43,7 @@ def add_adapter_arguments(parser) -> None:
     group = parser.add_argument_group("adapters, as in the task")
     for option in adapter_fields():
         switch = option.type is bool
-        kind: Dict[str, Any] = {"action": "store_true"} if switch else {"type": str if option.default is None else option.type}
+        kind: dict[str, Any] = {"action": "store_true"} if switch else {"type": str if option.default is None else option.type}
         group.add_argument(flag(option.name), default=option.default, help=option.metadata["help"], **kind)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import List, Sequence
 
 from fairseq.data import Dictionary
 
@@ -30,12 +30,12 @@ def is_predictable(word: str) -> bool:
     return word not in SPECIAL[:EOS] and not is_filler(word)
 
 
-def predictable_words(words: Sequence[str]) -> List[bool]:
+def predictable_words(words: Sequence[str]) -> list[bool]:
     """Say of every entry of a dictionary whether it may be predicted."""
     return list(map(is_predictable, words))
 
 
-def real_words(words: Sequence[str]) -> List[bool]:
+def real_words(words: Sequence[str]) -> list[bool]:
     """Say of every entry of a dictionary whether it is a word."""
     return [not is_symbol(word) for word in words]
 

@@ -5,9 +5,10 @@ import logging
 import os
 import uuid
 import zipfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Iterator
+from typing import IO
 
 from fairseq_groc.errors import OptionError
 

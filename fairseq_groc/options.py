@@ -7,8 +7,9 @@ interpolation of the task's (so that architecture presets can set it).
 import argparse
 import math
 from collections import ChainMap
+from collections.abc import Iterable, Mapping
 from dataclasses import field, make_dataclass
-from typing import Any, Dict, Iterable, List, Mapping, Tuple
+from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
@@ -38,15 +39,15 @@ TRAINING = {
 SHARED_OPTIONS = ChainMap(COMMON, TRAINING, HEADS.options)  # those that are registered later are in it, too
 
 
-def as_fields(options: Mapping[str, Option], of_task: bool = False) -> List[Tuple[str, Any, Any]]:
+def as_fields(options: Mapping[str, Option], of_task: bool = False) -> list[tuple[str, Any, Any]]:
     """Return options as fields of a dataclass; *of_task*: each is what the task has."""
     return [(name, *_typed(option, f"task.{name}" if of_task else "")) for name, option in options.items()]
 
 
-def _typed(option: Option, inherited: str) -> Tuple[Any, Any]:
+def _typed(option: Option, inherited: str) -> tuple[Any, Any]:
     default, chosen = option.default, "" if isinstance(option.kind, str) else f": {', '.join(option.kind)}"
-    given: Dict[str, Any] = {"default_factory": lambda: list(default)} if isinstance(default, list) else {"default": default}
-    kind = List[int] if isinstance(default, list) else type(default)
+    given: dict[str, Any] = {"default_factory": lambda: list(default)} if isinstance(default, list) else {"default": default}
+    kind = list[int] if isinstance(default, list) else type(default)
     return kind, field(**({"default": II(inherited)} if inherited else given), metadata={"help": option.help + chosen})
 
 
@@ -54,7 +55,7 @@ HeadConfig = make_dataclass("HeadConfig", as_fields(SHARED_OPTIONS), bases=(Fair
 SharedHeadConfig = make_dataclass("SharedHeadConfig", as_fields(SHARED_OPTIONS, of_task=True), bases=(FairseqDataclass,))
 
 
-def options_of(head: str) -> Dict[str, Option]:
+def options_of(head: str) -> dict[str, Option]:
     """Return what a head and its word embedding take: a checkpoint's parameters are for these.
 
     Raises:
@@ -64,12 +65,12 @@ def options_of(head: str) -> Dict[str, Option]:
     return {**COMMON, **EMBEDDINGS.find(chosen.embedding).options, **chosen.kind.options}
 
 
-def default_settings(head: str) -> Dict[str, Any]:
+def default_settings(head: str) -> dict[str, Any]:
     """Return the options of a head with their defaults."""
     return {**{name: option.default for name, option in options_of(head).items()}, "output_head": head}
 
 
-def head_settings(cfg) -> Dict[str, Any]:
+def head_settings(cfg) -> dict[str, Any]:
     """Return the options that *cfg* has for its head as plain types, checked.
 
     Raises:

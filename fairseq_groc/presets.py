@@ -5,7 +5,7 @@ Data alone: architectures, YAML and the table in docs/presets.md are made from i
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple
 
 
 class Preset(NamedTuple):
@@ -19,28 +19,28 @@ class Preset(NamedTuple):
         test: published test perplexity; None: not published
     """
 
-    options: Dict[str, Any]
+    options: dict[str, Any]
     source: str
-    parameters: Optional[float] = None
-    valid: Optional[float] = None
-    test: Optional[float] = None
+    parameters: float | None = None
+    valid: float | None = None
+    test: float | None = None
 
 
 _ENCODER = {"decoder_layers": 2, "decoder_hidden_size": 1024, "dropout": 0.65, "dropout_in": 0.4, "dropout_out": 0.0}
 # d, and the cut-offs and corrections of Table 8
-_SETS: Dict[str, Dict[str, Any]] = {
+_SETS: dict[str, dict[str, Any]] = {
     "ptb": {**_ENCODER, "decoder_embed_dim": 300, "output_cutoffs": [2000, 7000], "correction_dim": 128},
     "wikitext2": {**_ENCODER, "decoder_embed_dim": 256, "output_cutoffs": [6000, 21000], "correction_dim": 182},
 }
 
 
-def _groc(data: str, head: str, dropout: float, depth: int = 0, activation: str = "relu", **options: Any) -> Dict[str, Any]:
+def _groc(data: str, head: str, dropout: float, depth: int = 0, activation: str = "relu", **options: Any) -> dict[str, Any]:
     network = {"output_head": head, "output_dropout": dropout, "output_depth": depth, "output_activation": activation}
     return {**_SETS[data], **network, **options}
 
 
 # r of Table 8; millions of parameters, validation and test perplexity of Table 9: Penn Treebank, WikiText-2
-_TABLE_9: Dict[str, Tuple[Tuple[float, ...], Tuple[float, ...]]] = {
+_TABLE_9: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "lookup": ((0.1, 13, 93.5, 90.8), (0.2, 23, 113.8, 108.3)),
     "convolutional": ((0.1, 13, 104.0, 101.6), (0.1, 23, 121.2, 116.6)),
     "tied": ((0.0, 10, 88.6, 86.2), (0.0, 15, 101.0, 97.3)),
@@ -50,7 +50,7 @@ _TABLE_9: Dict[str, Tuple[Tuple[float, ...], Tuple[float, ...]]] = {
 }
 
 
-def _baselines(data: str, column: int, depth: int) -> Dict[str, Preset]:
+def _baselines(data: str, column: int, depth: int) -> dict[str, Preset]:
     """Return the rows of Tables 2 and 9 but GroC's; *depth* is deep residual's."""
     presets = {}
     for head, columns in _TABLE_9.items():
@@ -61,7 +61,7 @@ def _baselines(data: str, column: int, depth: int) -> Dict[str, Preset]:
     return presets
 
 
-_TABLE_3: Dict[str, Dict[str, Any]] = {
+_TABLE_3: dict[str, dict[str, Any]] = {
     "": {},
     "no_relations": {"lexicon_parts": "definitions"},
     "no_definitions": {"lexicon_parts": "relations"},
@@ -69,10 +69,10 @@ _TABLE_3: Dict[str, Dict[str, Any]] = {
 }
 
 
-def _table_3(data: str, suffix: str, best: bool, rows) -> Dict[str, Preset]:
+def _table_3(data: str, suffix: str, best: bool, rows) -> dict[str, Preset]:
     """Return the four rows of one half of Table 3; each is (validation and test perplexity, r, k, activation)."""
     tuned = "Tables 3 and 8" if best else "Table 3, r of Table 8"
-    presets: Dict[str, Preset] = {}
+    presets: dict[str, Preset] = {}
     for (ablation, options), (valid, test, *network) in zip(_TABLE_3.items(), rows):
         name = f"groc_lstm_lm_{data}{suffix}" + (f"_{ablation}" if ablation else "")
         what = f"GroC{' + out' if network[1] else ''}{', ' + ablation.replace('_', ' ') if ablation else ''}"
@@ -116,14 +116,14 @@ _DRILL = {
 }
 
 
-def _drill(name: str, row: str, parameters: float, valid: float, test: float, head: str, **options: Any) -> Dict[str, Preset]:
+def _drill(name: str, row: str, parameters: float, valid: float, test: float, head: str, **options: Any) -> dict[str, Preset]:
     source = f"DRILL, Table 4: {row} (the paper's encoder, AWD-LSTM, is pending)"
     return {f"drill_lstm_lm_{name}": Preset({**_DRILL, "output_head": head, **options}, source, parameters, valid, test)}
 
 
-_DEEP: Dict[str, Any] = {"output_activation": "sigmoid", "output_dropout": 0.6}
+_DEEP: dict[str, Any] = {"output_activation": "sigmoid", "output_dropout": 0.6}
 
-PRESETS: Dict[str, Preset] = {
+PRESETS: dict[str, Preset] = {
     # half of Table 3 is Table 8's best of each row; the other half differs from it in k alone
     **_table_3(
         "ptb",

@@ -7,9 +7,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Iterator, List, Optional, Sequence, Tuple
+from typing import IO, Any
 
 from filelock import FileLock, Timeout
 
@@ -25,7 +26,7 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
-def run(*command, log: Optional[Path] = None) -> float:
+def run(*command, log: Path | None = None) -> float:
     """Run and show a command; its last lines are shown if it fails. Return its peak memory in GiB.
 
     Args:
@@ -41,7 +42,7 @@ def run(*command, log: Optional[Path] = None) -> float:
     return peak
 
 
-def measured(program: str, *arguments, log: Path) -> Tuple[int, float]:
+def measured(program: str, *arguments, log: Path) -> tuple[int, float]:
     """Run one of this Python's programs with its output in *log*; return its exit code and its peak memory in GiB."""
     words = [str(BIN / program), *(str(part) for part in arguments)]
     with open(log, "w") as output:
@@ -86,7 +87,7 @@ def held(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def _ended(words: List[str], output: IO[str], **options: Any) -> Tuple[int, float]:
+def _ended(words: list[str], output: IO[str], **options: Any) -> tuple[int, float]:
     """Run a program; return its exit code and its peak memory in GiB."""
     with started(words, stdout=output, **options) as process:
         _, status, usage = os.wait4(process.pid, 0)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Collection, Dict, List, Mapping, NamedTuple, Optional, Tuple, TypeVar, Union
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from fairseq_groc.errors import OptionError
 
@@ -21,9 +22,9 @@ class Option(NamedTuple):
 
     default: Any
     help: str
-    kind: Union[str, Collection[str]] = "number"
+    kind: str | Collection[str] = "number"
 
-    def refusal(self, value: Any) -> Optional[str]:
+    def refusal(self, value: Any) -> str | None:
         """Return what is expected in place of a value, or None where it will do."""
         if not isinstance(self.kind, str):
             return None if value in self.kind else f"one of {', '.join(self.kind)}"
@@ -34,7 +35,7 @@ class Option(NamedTuple):
         return None if number and -math.inf < value < math.inf and fits(value) else expected
 
 
-KINDS: Dict[str, Tuple[str, Callable[[Any], bool]]] = {
+KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "weight": ("a number from 0 to below 1", lambda value: 0 <= value < 1),
     "factor": ("a number above 0", lambda value: value > 0),
     "share": ("a number above 0, at most 1", lambda value: 0 < value <= 1),
@@ -62,7 +63,7 @@ def check_options(options: Mapping[str, Option], values: Mapping[str, Any]) -> N
             raise OptionError(f"{flag(name)} {values[name]}: expected {expected}")
 
 
-class Registry(Dict[str, T]):
+class Registry(dict[str, T]):
     """Parts of a kind by name, and the options of all of them.
 
     Args:
@@ -70,17 +71,17 @@ class Registry(Dict[str, T]):
         options: those of parts of another kind that come by the same way; None: there are none
     """
 
-    def __init__(self, kind: str, options: Optional[Dict[str, Option]] = None):
+    def __init__(self, kind: str, options: dict[str, Option] | None = None):
         super().__init__()
         self.kind = kind
-        self.options: Dict[str, Option] = {} if options is None else options
-        self._listeners: List[Callable[[Dict[str, Option]], None]] = []
+        self.options: dict[str, Option] = {} if options is None else options
+        self._listeners: list[Callable[[dict[str, Option]], None]] = []
 
-    def listen(self, listener: Callable[[Dict[str, Option]], None]) -> None:
+    def listen(self, listener: Callable[[dict[str, Option]], None]) -> None:
         """Let somebody who shows the options know those that are new from now on; it may refuse them."""
         self._listeners.append(listener)
 
-    def add(self, name: str, part: T, options: Optional[Mapping[str, Option]] = None) -> None:
+    def add(self, name: str, part: T, options: Mapping[str, Option] | None = None) -> None:
         """Register a part with its options; parts may share one whose meaning is the same.
 
         Raises:

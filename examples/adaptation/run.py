@@ -16,8 +16,9 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, NamedTuple
 
 from texts import domain_texts, temporal_texts
 
@@ -27,10 +28,25 @@ from fairseq_groc.evaluation.training_log import read_curves
 from fairseq_groc.presets import PRESETS
 from fairseq_groc.programs import BIN, MEMORY, PLUGIN, ROOT, held, run
 
-TRAINING = (
-    "--batch-size 20 --tokens-per-sample 35 --batch-size-valid 20 --optimizer adam --no-epoch-checkpoints --num-workers 0 "
-    "--log-format simple --log-interval 25 --criterion chunked_cross_entropy"
-).split()
+TRAINING = [
+    "--batch-size",
+    "20",
+    "--tokens-per-sample",
+    "35",
+    "--batch-size-valid",
+    "20",
+    "--optimizer",
+    "adam",
+    "--no-epoch-checkpoints",
+    "--num-workers",
+    "0",
+    "--log-format",
+    "simple",
+    "--log-interval",
+    "25",
+    "--criterion",
+    "chunked_cross_entropy",
+]
 
 
 class Scale(NamedTuple):
@@ -45,8 +61,8 @@ class Scale(NamedTuple):
         valid_tokens, test_tokens: of every domain's texts; 0: all
     """
 
-    models: Dict[str, str]
-    learning_rates: Tuple[str, ...]
+    models: dict[str, str]
+    learning_rates: tuple[str, ...]
     training: str
     finetuning: str
     caches: str
@@ -147,7 +163,7 @@ def check_workdir(args) -> None:
     path.write_text(json.dumps(kept, indent=1) + "\n")
 
 
-def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
+def experiment(args, name: str, texts: dict[str, dict[str, Path]]) -> str:
     """Train on the first domain, score all of them, finetune on the others; write the figures, return them as a table."""
     work = args.workdir / name
     first, *others = texts
@@ -155,7 +171,7 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
     scale = SCALES[args.scale]
     learning_rates = {model: validated(args, base, work, model) for model in scale.models}
     checkpoints = {model: work / run_name(model, best(found)) / CHECKPOINT for model, found in learning_rates.items()}
-    rows: Dict[str, Dict[str, Any]] = {}
+    rows: dict[str, dict[str, Any]] = {}
     for domain in texts:
         # the union vocabulary: the words of the domain after those of training, of finetuning as well, to compare with it
         union = ["--vocabulary-from", base, "--new-words-from", texts[domain]["train"]]
@@ -199,7 +215,7 @@ def experiment(args, name: str, texts: Dict[str, Dict[str, Path]]) -> str:
     return table(rows, list(texts))
 
 
-def ways(model: str, caches: Sequence[str], sizes: str) -> Dict[str, List]:
+def ways(model: str, caches: Sequence[str], sizes: str) -> dict[str, list]:
     """Return the rows of a model as it was trained: the options that they are tuned with."""
     rows = {f"{model} + {cache}": ["--cache", cache, *mass(model), *sizes.split()] for cache in caches}
     if "none" in caches:
@@ -209,7 +225,7 @@ def ways(model: str, caches: Sequence[str], sizes: str) -> Dict[str, List]:
     return rows
 
 
-def mass(model: str) -> List:
+def mass(model: str) -> list:
     """Return the settings that are tried of what new words get; without the uniform distribution tied has nothing for them."""
     return ["--uniform", *UNIFORM] if model == "tied" else ["--uniform", 0, *UNIFORM, "--discounts", *DISCOUNTS]
 
@@ -230,7 +246,7 @@ def command_of(args) -> str:
     return " ".join(["python examples/adaptation/run.py", *options, "--workdir DIR"])
 
 
-def curves_of(work: Path, domain: str) -> List[Dict[str, Any]]:
+def curves_of(work: Path, domain: str) -> list[dict[str, Any]]:
     """Return the curves of finetuning, of each model and text."""
     curves = json.loads((work / f"finetuning-{slug(domain)}.json").read_text())["curves"]
     return [{key: curve[key] for key in ("run", "subset", "points")} for curve in curves]
@@ -241,14 +257,14 @@ def slug(name: str) -> str:
     return "-".join(re.findall(r"[^\s+,/]+", name))
 
 
-def binarise(dest: Path, texts: Dict[str, Path], options: List, *more_valid: Path) -> Path:
+def binarise(dest: Path, texts: dict[str, Path], options: list, *more_valid: Path) -> Path:
     if not (dest / "binarised.json").exists():
         valid = [part for path in (texts["valid"], *more_valid) for part in ("--valid", path)]
         run(ROOT / "scripts" / "preprocess.sh", *options, *valid, "--test", texts["test"], "--dest", dest)
     return dest
 
 
-def validated(args, data: Path, work: Path, model: str) -> Dict[str, float]:
+def validated(args, data: Path, work: Path, model: str) -> dict[str, float]:
     """Train a model at every rate; return the best validation perplexity of each."""
     found = {}
     for rate in args.learning_rates:
@@ -262,12 +278,12 @@ def run_name(model: str, rate: str) -> str:
     return f"{slug(model)}-lr{rate}"
 
 
-def best(found: Dict[str, float]) -> str:
+def best(found: dict[str, float]) -> str:
     """Return the rate with the lowest perplexity."""
     return min(found, key=lambda rate: found[rate])
 
 
-def train(args, data: Path, save: Path, options: List[str], model: str, updates: int = 0) -> Path:
+def train(args, data: Path, save: Path, options: list[str], model: str, updates: int = 0) -> Path:
     """Train a model; a run that was interrupted goes on."""
     updates = updates or args.updates
     if not (save / "done").exists():
@@ -282,7 +298,7 @@ def train(args, data: Path, save: Path, options: List[str], model: str, updates:
     return save / CHECKPOINT
 
 
-def score(work: Path, data: Path, checkpoint: Path, options: List) -> Dict[str, Any]:
+def score(work: Path, data: Path, checkpoint: Path, options: list) -> dict[str, Any]:
     """Tune with some options on the validation text; return the figures of the test text with the best settings, and these."""
     report, grid = work / f"{data.name}.json", work / f"{data.name}-grid.json"
     if not report.exists():
@@ -297,14 +313,14 @@ def score(work: Path, data: Path, checkpoint: Path, options: List) -> Dict[str, 
     return {**parts, "settings": settings_of(grid), "mass of new words": found["new_mass"]}
 
 
-def settings_of(grid: Path) -> Dict[str, float]:
+def settings_of(grid: Path) -> dict[str, float]:
     """Return the best settings of those that were tried, and the size of the cache to score with."""
     best = json.loads(grid.read_text())["best"]
     size = {"cache_size": SCORED_SIZE} if "cache_size" in best else {}
     return {**{key: value for key, value in best.items() if key != "perplexity"}, **size}
 
 
-def table(rows: Dict[str, Dict[str, Any]], domains: List[str]) -> str:
+def table(rows: dict[str, dict[str, Any]], domains: list[str]) -> str:
     """Return a table in Markdown: perplexity of each model and adapter on each domain's test text."""
     lines = ["| | " + " | ".join(domains) + " |", "| --- |" + " --- |" * len(domains)]
     for row, found in rows.items():

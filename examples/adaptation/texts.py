@@ -1,19 +1,18 @@
 """The texts of the experiments in run.py: training, validation and test text of every domain, from folders and raw files."""
 
 from pathlib import Path
-from typing import Dict, List
 
 from fairseq_groc.data.text import cleaner
 
 LAST_YEAR = 1985  # of the training text along time
 
 
-def domain_texts(args) -> Dict[str, Dict[str, Path]]:
+def domain_texts(args) -> dict[str, dict[str, Path]]:
     """Return the raw texts of every domain: train, valid, test. The first is where the models are trained."""
     work = args.workdir / "domains" / "raw"
     limits = {"train": 0, "valid": args.valid_tokens, "test": args.test_tokens}
 
-    def text(name: str, parts: Dict[str, List[str]], limits: Dict[str, int]) -> Dict[str, Path]:
+    def text(name: str, parts: dict[str, list[str]], limits: dict[str, int]) -> dict[str, Path]:
         return {split: write(work / f"{name}.{split}", head(lines, limits[split])) for split, lines in parts.items()}
 
     found = {"in-domain": text("in-domain", splits_in(args.texts), {**limits, "train": args.train_tokens})}
@@ -29,11 +28,11 @@ def domain_texts(args) -> Dict[str, Dict[str, Path]]:
     return found
 
 
-def splits_in(folder: Path) -> Dict[str, List[str]]:
+def splits_in(folder: Path) -> dict[str, list[str]]:
     return {split: (folder / f"{split}.txt").read_text().splitlines() for split in ("train", "valid", "test")}
 
 
-def temporal_texts(args) -> Dict[str, Dict[str, Path]]:
+def temporal_texts(args) -> dict[str, dict[str, Path]]:
     """Return the texts of the years up to 1985, the last two of which validate, and of those after."""
     work = args.workdir / "temporal" / "raw"
     files = sorted(path for path in args.temporal.iterdir() if path.name[:4].isdigit())
@@ -55,7 +54,7 @@ def temporal_texts(args) -> Dict[str, Dict[str, Path]]:
     }
 
 
-def tokenized(source, target: Path) -> List[str]:
+def tokenized(source, target: Path) -> list[str]:
     """Return the lines of raw files, tokenised and lower-cased; empty ones are left out."""
     if not target.exists():
         files = source if isinstance(source, list) else sorted(source.iterdir()) if source.is_dir() else [source]
@@ -64,7 +63,7 @@ def tokenized(source, target: Path) -> List[str]:
     return target.read_text().splitlines()
 
 
-def head(lines: List[str], tokens: int) -> List[str]:
+def head(lines: list[str], tokens: int) -> list[str]:
     """Return the first lines with so many tokens; 0: all."""
     kept, count = [], 0
     for line in lines:
@@ -75,7 +74,7 @@ def head(lines: List[str], tokens: int) -> List[str]:
     return kept
 
 
-def write(path: Path, lines: List[str]) -> Path:
+def write(path: Path, lines: list[str]) -> Path:
     """Write a file if it is not there: all of it, or nothing where it is interrupted."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():

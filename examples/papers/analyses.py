@@ -13,8 +13,9 @@ import os
 import shlex
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple
 
 from experiments import EXPERIMENTS, SCALES, Scale, preset_of
 from run import DATASETS, prepare
@@ -48,7 +49,7 @@ class Given(NamedTuple):
     scale: Scale
     in_bf16: bool = False
     path: Any = None
-    others: Dict[str, Any] = {}
+    others: dict[str, Any] = {}
 
 
 class Analysis(NamedTuple):
@@ -63,22 +64,22 @@ class Analysis(NamedTuple):
     """
 
     title: str
-    command: Callable[[Given], List[Any]]
+    command: Callable[[Given], list[Any]]
     paper: str
-    table: Optional[str] = None
-    model: Optional[str] = None
+    table: str | None = None
+    model: str | None = None
 
 
-def _bins(given: Given) -> List[Any]:
+def _bins(given: Given) -> list[Any]:
     named = [f"{label.replace(' ', '-')}={other}" for label, other in given.others.items()]
     return ["frequency-bins", "--tuned-adapters", "--path", given.path, "--data", given.data, "--baselines", *named]
 
 
-def _coverage(given: Given) -> List[Any]:
+def _coverage(given: Given) -> list[Any]:
     return ["coverage", "--path", given.path, "--data", given.data, "--tokens-per-sample", 500]
 
 
-def _speed(given: Given) -> List[Any]:
+def _speed(given: Given) -> list[Any]:
     """Compare the rows of Table 10, by the share of full updates that they make, and sampled updates."""
     named = {row.label: _arch(preset_of(row, given.dataset), given.scale) for row in EXPERIMENTS["table-2"].rows}
     groc = named["GroC"]
@@ -91,7 +92,7 @@ def _speed(given: Given) -> List[Any]:
     return ["training-speed", "--data", given.data, *options]
 
 
-def _seed_with(shares: Tuple[float, ...], count: int) -> int:
+def _seed_with(shares: tuple[float, ...], count: int) -> int:
     """Return a seed with which sparse updates are full in exactly these shares of the updates but for the first."""
     for seed in itertools.count(1):
         full = {share: sum(not is_frozen(share, seed, number) for number in range(1, count + 1)) for share in shares}
@@ -106,14 +107,14 @@ def _arch(preset: str, scale: Scale) -> str:
     return " ".join([preset, *sizes])
 
 
-def _grid(given: Given) -> List[Any]:
+def _grid(given: Given) -> list[Any]:
     weights = (0.034, 0.067, 0.1, 0.133, 0.167)  # appendix C.4: lambda from 0.833 to 0.966, theta from 0 to 1
     grid = ["--weights", *weights, "--thetas", 0, 0.25, 0.5, 0.75, 1]
-    grid += "--sizes 5000 --uniform 0 --no-extend --no-store".split()
+    grid += ["--sizes", "5000", "--uniform", "0", "--no-extend", "--no-store"]
     return ["tune", "--path", given.path, "--data", given.data, "--cache", "local", *grid]
 
 
-ANALYSES: Dict[str, Analysis] = {
+ANALYSES: dict[str, Analysis] = {
     "figure-3": Analysis(
         "GroC, Figure 3: loss by frequency",
         _bins,
@@ -190,7 +191,7 @@ def within(workdir: Path, text: str) -> str:
     return text.replace(f"{workdir}{os.sep}", "")
 
 
-def is_done(out: Path, about: Dict[str, Any], models: List[Path]) -> bool:
+def is_done(out: Path, about: dict[str, Any], models: list[Path]) -> bool:
     """Return whether a file has what the same command found, with models that have not been trained since."""
     kept = json.loads(out.read_text()) if out.exists() else {}
     if any(kept.get(key, "") != value for key, value in about.items()):
@@ -198,7 +199,7 @@ def is_done(out: Path, about: Dict[str, Any], models: List[Path]) -> bool:
     return all(model.stat().st_mtime < out.stat().st_mtime for model in models)
 
 
-def checkpoints(args, analysis: Analysis) -> Dict[str, Path]:
+def checkpoints(args, analysis: Analysis) -> dict[str, Path]:
     """Return the models of the table that is analysed."""
     table = args.workdir / f"{analysis.table}-{args.dataset}-{args.scale}.json"
     rows = json.loads(table.read_text())["rows"] if table.exists() else {}

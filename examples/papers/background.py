@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from experiments import EXPERIMENTS, SCALES
 from filelock import FileLock, Timeout
@@ -47,10 +47,10 @@ class Line(NamedTuple):
         rows: their labels; none where only run.py can tell whether all is done
     """
 
-    words: List[str]
+    words: list[str]
     dataset: str
     results: str
-    rows: List[str]
+    rows: list[str]
 
 
 def main() -> None:
@@ -68,7 +68,7 @@ def main() -> None:
     {"start": start, "run": work, "stop": stop, "status": status}[args.action](args)
 
 
-def lines_of(queue: Path) -> List[Line]:
+def lines_of(queue: Path) -> list[Line]:
     """Read a queue; refuse a row that there is none of."""
     parser = argparse.ArgumentParser(prog=str(queue), add_help=False)
     parser.add_argument("experiment", choices=EXPERIMENTS)
@@ -217,7 +217,7 @@ def progress(log: Path) -> str:
     return ", ".join(parts)
 
 
-def last_update(options: str, epoch: int) -> Optional[int]:
+def last_update(options: str, epoch: int) -> int | None:
     """Return the update at which the schedule ends if nothing ends it before, of an epoch's length."""
     limits = dict(re.findall(r"--max-(update|epoch) (\d+)", options))
     ends = [int(limits[name]) * length for name, length in (("update", 1), ("epoch", epoch)) if name in limits]
@@ -240,10 +240,10 @@ def is_running(workdir: Path) -> bool:
         return True
 
 
-def state_of(workdir: Path) -> Dict[str, Any]:
+def state_of(workdir: Path) -> dict[str, Any]:
     """Return what the last one wrote when it began a line."""
     path = workdir / STATE
-    state: Dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    state: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     return state
 
 

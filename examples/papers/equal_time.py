@@ -8,15 +8,16 @@ logarithms.
 """
 
 import argparse
+import itertools
 import json
 import math
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 from fairseq_groc.evaluation.results import color_of, label_log_axis, pyplot, save_figure
 
 RUNS = {"GroC": "sampled-0.1", "GroC + corrections": "corrected-0.05"}  # rows whose name in the benchmark is not their head's
-Curve = List[Tuple[float, float]]  # (steps of the first row's model, perplexity)
+Curve = list[tuple[float, float]]  # (steps of the first row's model, perplexity)
 POINTS = 6  # columns of the table
 
 
@@ -32,7 +33,7 @@ def main() -> None:
     draw(curves, args.first, args.out)
 
 
-def of_files(results: Path, times: Path, first: str) -> Tuple[Dict[str, Curve], str]:
+def of_files(results: Path, times: Path, first: str) -> tuple[dict[str, Curve], str]:
     """Return the curves of the rows that have a price, and the table."""
     rows = json.loads(results.read_text())["rows"]
     prices = relative(json.loads(times.read_text()), first)
@@ -45,26 +46,26 @@ def name_of(label: str) -> str:
     return RUNS.get(label, label.replace(" ", "_"))
 
 
-def relative(times: Dict[str, Any], first: str) -> Dict[str, float]:
+def relative(times: dict[str, Any], first: str) -> dict[str, float]:
     """Return the mean time of a step of each run, in those of the first."""
     (runs,) = times["runs"].values()  # of one vocabulary
     return {name: found["mean"] / runs[first]["mean"] for name, found in runs.items()}
 
 
-def scaled(row: Dict[str, Any], price: float) -> Curve:
+def scaled(row: dict[str, Any], price: float) -> Curve:
     """Return the learning curve of a row's first seed."""
     return [(updates * price, perplexity) for updates, perplexity in row["runs"][0]["curve"]]
 
 
-def at(curve: Curve, place: float) -> Optional[float]:
+def at(curve: Curve, place: float) -> float | None:
     """Return the perplexity at a place between two validations; None: there is none on either side."""
-    for (x, y), (u, v) in zip(curve, curve[1:]):
+    for (x, y), (u, v) in itertools.pairwise(curve):
         if x <= place <= u:
             return math.exp(math.log(y) + (math.log(v) - math.log(y)) * (place - x) / (u - x))
     return None
 
 
-def table(curves: Dict[str, Curve], prices: Dict[str, float], first: str) -> str:
+def table(curves: dict[str, Curve], prices: dict[str, float], first: str) -> str:
     """Return perplexities at equal times, in Markdown; the least of each time is bold."""
     end = curves[first][-1][0]
     places = [round(end * (number + 1) / POINTS) for number in range(POINTS)]
@@ -77,7 +78,7 @@ def table(curves: Dict[str, Curve], prices: Dict[str, float], first: str) -> str
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def draw(curves: Dict[str, Curve], first: str, path: Path) -> None:
+def draw(curves: dict[str, Curve], first: str, path: Path) -> None:
     """Save the curves, each with its name at its end."""
     figure, axes = pyplot().subplots(figsize=(7, 4.2))
     end, ends = curves[first][-1][0], {}

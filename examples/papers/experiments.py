@@ -1,6 +1,6 @@
 """The papers' experiments as data: which presets make a table's rows, and what a scale changes."""
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple
 
 from fairseq_groc.presets import PRESETS
 
@@ -23,10 +23,10 @@ class Row(NamedTuple):
     tables: str = ""
     options: str = ""
     published: bool = True
-    test: Optional[float] = None
-    fixed: Tuple[str, ...] = ()
+    test: float | None = None
+    fixed: tuple[str, ...] = ()
 
-    def settings(self, grid: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    def settings(self, grid: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return those of a scale's grid that differ in what may be chosen here."""
         chosen = [{key: value for key, value in setting.items() if key not in self.fixed} for setting in grid]
         return [setting for place, setting in enumerate(chosen) if setting not in chosen[:place]]
@@ -42,8 +42,8 @@ class Experiment(NamedTuple):
     """
 
     title: str
-    rows: List[Row]
-    datasets: Tuple[str, ...] = ("ptb", "wikitext2")
+    rows: list[Row]
+    datasets: tuple[str, ...] = ("ptb", "wikitext2")
 
 
 class Scale(NamedTuple):
@@ -58,11 +58,11 @@ class Scale(NamedTuple):
         share: of the training text that is read, from its beginning; the vocabulary is that of the whole
     """
 
-    sizes: Dict[str, Any]
+    sizes: dict[str, Any]
     training: str
     compositional: str
-    grid: List[Dict[str, Any]]
-    updates: Optional[int] = None
+    grid: list[dict[str, Any]]
+    updates: int | None = None
     share: float = 1.0
 
 
@@ -104,7 +104,7 @@ def _drill(name: str) -> Row:
     return Row(name.removeprefix("drill_lstm_lm_").replace("_", " "), name, fixed=fixed)
 
 
-EXPERIMENTS: Dict[str, Experiment] = {
+EXPERIMENTS: dict[str, Experiment] = {
     "table-2": Experiment(
         "GroC, Tables 2 and 9: closed vocabulary",
         [*(Row(name.replace("_", " "), f"groc_lstm_lm_{{data}}_{name}") for name in _BASELINES), _GROC, _CORRECTED],
@@ -160,7 +160,7 @@ EXPERIMENTS: Dict[str, Experiment] = {
 }
 
 
-def _grid_of(*rates: float) -> List[Dict[str, Any]]:
+def _grid_of(*rates: float) -> list[dict[str, Any]]:
     # within the papers' range, for models of four times the units, most heads with rows learn frequencies alone for a long time
     return [{"lr": rate, "output_dropout": dropout, "init_range": 0.2} for dropout in (0.0, 0.2) for rate in rates]
 
@@ -189,7 +189,7 @@ _QUARTER = _CPU._replace(
     share=0.25,
 )
 
-SCALES: Dict[str, Scale] = {
+SCALES: dict[str, Scale] = {
     # GroC, appendix B.1; fairseq shrinks the rate when more than --lr-patience epochs in a row brought nothing. Penalties of
     # encodings as in the implementation that the paper builds on, and in the released program. Without them Adam's first steps,
     # of the whole rate for every weight, saturate the last layer (of tied on Penn Treebank): within 20 updates its units are near
@@ -221,6 +221,6 @@ def preset_of(row: Row, dataset: str) -> str:
     return row.preset.format(data=dataset, **VARIANTS[dataset])
 
 
-def options_of(preset: str, scale: Scale) -> Dict[str, Any]:
+def options_of(preset: str, scale: Scale) -> dict[str, Any]:
     """Return the model's options at a scale."""
     return {**PRESETS[preset].options, **scale.sizes}

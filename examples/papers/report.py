@@ -14,7 +14,7 @@ import statistics
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any
 
 from analyses import ANALYSES
 from experiments import EXPERIMENTS, SCALES, TABLE_5, preset_of
@@ -63,18 +63,18 @@ def page(folder: Path, place: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def written(path: Path) -> List[str]:
+def written(path: Path) -> list[str]:
     """Return what somebody wrote in the file, if there is one."""
     return [path.read_text().rstrip()] if path.exists() else []
 
 
-def summary(tables: List[Dict[str, Any]]) -> List[str]:
+def summary(tables: list[dict[str, Any]]) -> list[str]:
     """Return the test perplexities of all models of Tables 2 and 3, a row a model, a column a text and scale.
 
     Table 2's GroC has an output network on one text and none on the other: it goes by the name that Table 3 has for it.
     """
-    rows: Dict[str, Dict[str, str]] = {}
-    columns: Dict[str, None] = {}  # in their order
+    rows: dict[str, dict[str, str]] = {}
+    columns: dict[str, None] = {}  # in their order
     for results in tables:
         text = TITLES[results["dataset"]]
         paper, ours = f"{text}, paper", f"{text}, {results['scale']}"
@@ -94,7 +94,7 @@ def summary(tables: List[Dict[str, Any]]) -> List[str]:
     ]
 
 
-def experiment(results: Dict[str, Any], picture: str) -> str:
+def experiment(results: dict[str, Any], picture: str) -> str:
     """Return the title, the command, the table and the picture of one experiment."""
     lines = [f"## {results['title']}: {TITLES[results['dataset']]}, scale {results['scale']}", ""]
     lines += [*(f"    {command}" for command in commands(results)), ""]
@@ -108,9 +108,9 @@ def experiment(results: Dict[str, Any], picture: str) -> str:
     return "\n".join([*lines, "", f"![validation perplexity against updates]({picture})"])
 
 
-def commands(results: Dict[str, Any]) -> List[str]:
+def commands(results: dict[str, Any]) -> list[str]:
     """Return the commands that make the rows, one for all that have the same options."""
-    labels: Dict[str, List[str]] = {}
+    labels: dict[str, list[str]] = {}
     for label, row in results["rows"].items():
         made, seeds = row["runs"][0]["made"], [str(run["seed"]) for run in row["runs"]]
         options = settings(results, label) + (f" --seeds {' '.join(seeds)}" if len(seeds) > 1 else "")
@@ -121,7 +121,7 @@ def commands(results: Dict[str, Any]) -> List[str]:
     return [f"python examples/papers/run.py {about} --rows {' '.join(of)}{options}" for options, of in labels.items()]
 
 
-def settings(results: Dict[str, Any], label: str) -> str:
+def settings(results: dict[str, Any], label: str) -> str:
     """Return the option of run.py that tries what a row's settings were chosen from."""
     made = [found["setting"] for found in results["rows"][label]["tried"]]
     row = next(row for row in EXPERIMENTS[results["experiment"]].rows if row.label == label)
@@ -130,9 +130,9 @@ def settings(results: Dict[str, Any], label: str) -> str:
     return " --setting " + " ".join(",".join(f"{key}={value:g}" for key, value in one.items()) for one in made)
 
 
-def tried(rows: Dict[str, Any]) -> List[str]:
+def tried(rows: dict[str, Any]) -> list[str]:
     """Return a table with a row a setting and a column a row of the results; the chosen one's figure is in bold."""
-    figures: Dict[str, Dict[str, str]] = {}
+    figures: dict[str, dict[str, str]] = {}
     for label, row in rows.items():
         for found in row["tried"]:
             mark = "**" if found["setting"] == row["setting"] else ""
@@ -140,7 +140,7 @@ def tried(rows: Dict[str, Any]) -> List[str]:
     return table(["", *rows], [[name, *(of.get(label, "") for label in rows)] for name, of in sorted(figures.items())])
 
 
-def analysis(results: Dict[str, Any], picture: str) -> str:
+def analysis(results: dict[str, Any], picture: str) -> str:
     """Return the title, the command, the table and the picture of what was found out about models."""
     about, name = ANALYSES[results["analysis"]], results["analysis"]
     command = f"python examples/papers/analyses.py {name} --dataset {results['dataset']} --scale {results['scale']} --workdir DIR"
@@ -151,7 +151,7 @@ def analysis(results: Dict[str, Any], picture: str) -> str:
     return "\n".join([*lines, "", f"{of}Paper: {about.paper}", "", f"![{about.title}]({picture})"])
 
 
-def adaptation(results: Dict[str, Any], picture: str) -> str:
+def adaptation(results: dict[str, Any], picture: str) -> str:
     """Return the title, the command, the tables and the pictures of models on other domains."""
     domains, rows = results["domains"], results["rows"]
     command = " \\\n      ".join(textwrap.wrap(results["command"], 116, break_on_hyphens=False, break_long_words=False))
@@ -184,13 +184,13 @@ def adaptation(results: Dict[str, Any], picture: str) -> str:
     return "\n".join(lines)
 
 
-def of_domain(found: Dict[str, Any], domain: str, part: str) -> str:
+def of_domain(found: dict[str, Any], domain: str, part: str) -> str:
     """Return a perplexity as it is printed; nothing where it was not measured, or there are no such tokens."""
     perplexity = found[domain][part]["perplexity"] if domain in found else None
     return "" if perplexity is None else f"{float(perplexity):,.1f}"
 
 
-def bins(found: Dict[str, Any]) -> List[str]:
+def bins(found: dict[str, Any]) -> list[str]:
     """Return the differences of loss, a row a baseline and bin."""
     columns = ["baseline", "occurrences", "words", "tokens", "mean, nats", "median, nats", "relative"]
     rows = [(name, b) for name, of_baseline in found["bins"].items() for b in of_baseline]
@@ -199,17 +199,17 @@ def bins(found: Dict[str, Any]) -> List[str]:
     return table(columns, [size + gain for size, gain in zip(sizes, gains)])
 
 
-def coverage(found: Dict[str, Any]) -> List[str]:
+def coverage(found: dict[str, Any]) -> list[str]:
     """Return a row a share of the entries."""
     columns = ["entries kept", "words with relations", "words with a definition", "test perplexity"]
     parts = ("share", "relations", "definitions")
     return table(columns, [[*(f"{row[key]:.0%}" for key in parts), f"{row['perplexity']:.1f}"] for row in found["rows"]])
 
 
-def grid(found: Dict[str, Any]) -> List[str]:
+def grid(found: dict[str, Any]) -> list[str]:
     """Return perplexities, a row a weight and a column a theta; what else was tried is the best one's, as in the picture."""
 
-    def besides(row: Dict[str, Any]) -> Dict[str, Any]:
+    def besides(row: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in row.items() if key not in ("local_weight", "cache_theta", "perplexity")}
 
     rows = [row for row in found["grid"] if row["local_weight"]]  # without the cache there is no theta
@@ -221,7 +221,7 @@ def grid(found: Dict[str, Any]) -> List[str]:
     return table(columns, [[f"{weight:g}", *(f"{perplexity[weight, theta]:.1f}" for theta in thetas)] for weight in weights])
 
 
-def speed(found: Dict[str, Any]) -> List[str]:
+def speed(found: dict[str, Any]) -> list[str]:
     """Return a row a model, and what it was measured on."""
     columns = ["", "parameters", "s an epoch", f"time, x {found['rows'][0]['name']}", "range over rounds", "peak GiB"]
     rows = []
@@ -237,28 +237,28 @@ KINDS = {"experiment": experiment, "analysis": analysis, "adaptation": adaptatio
 FOUND = {"figure-3": bins, "drill-figure-3": bins, "coverage": coverage, "figure-7": grid, "table-10": speed}
 
 
-def table(columns: List[str], rows: List[List[str]]) -> List[str]:
+def table(columns: list[str], rows: list[list[str]]) -> list[str]:
     """Return the lines of a table in Markdown."""
     return ["| " + " | ".join(row) + " |" for row in (columns, ["---"] * len(columns), *rows)]
 
 
-def seeds_of(rows: Dict[str, Any]) -> int:
+def seeds_of(rows: dict[str, Any]) -> int:
     """Return how many seeds every row of a table has."""
     return min(len(row["runs"]) for row in rows.values())
 
 
-def compared(rows: Dict[str, Any], row: Dict[str, Any]) -> List[Dict[str, Any]]:
+def compared(rows: dict[str, Any], row: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the runs of a row that are compared with the other rows': as many as each of them has."""
-    runs: List[Dict[str, Any]] = row["runs"][: seeds_of(rows)]
+    runs: list[dict[str, Any]] = row["runs"][: seeds_of(rows)]
     return runs
 
 
-def smoothed(run: Dict[str, Any]) -> float:
+def smoothed(run: dict[str, Any]) -> float:
     """Return a run's test perplexity with the uniform weight that validation text chose; alone where none was tried."""
     return float(run["uniform"]["test"] if "uniform" in run else run["test"])
 
 
-def brief(rows: Dict[str, Any]) -> str:
+def brief(rows: dict[str, Any]) -> str:
     """Return a table of parameters and test perplexities, smoothed and alone, the best row first."""
     found = []
     for label, row in rows.items():
@@ -270,7 +270,7 @@ def brief(rows: Dict[str, Any]) -> str:
     return "\n".join(table(["", "parameters", "test perplexity", "without the uniform distribution"], lines))
 
 
-def cells(label: str, row: Dict[str, Any], runs: List[Dict[str, Any]]) -> List[str]:
+def cells(label: str, row: dict[str, Any], runs: list[dict[str, Any]]) -> list[str]:
     """Return the table's cells of a row.
 
     Args:
@@ -283,12 +283,12 @@ def cells(label: str, row: Dict[str, Any], runs: List[Dict[str, Any]]) -> List[s
     return [*about, *figures, f"{row['paper']['test']:g}" if row["paper"]["test"] else ""]
 
 
-def setting(values: Dict[str, Any]) -> str:
+def setting(values: dict[str, Any]) -> str:
     """Return a setting in words."""
     return ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in values.items())
 
 
-def spread(values: List[float]) -> str:
+def spread(values: list[float]) -> str:
     """Return the mean, and the standard deviation over seeds if there are several; nothing of none."""
     deviation = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
     return f"{statistics.mean(values):.1f}{deviation}" if values else ""

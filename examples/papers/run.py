@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 from experiments import EXPERIMENTS, SCALES, Row, Scale, options_of, preset_of
 from fairseq.data.data_utils import load_indexed_dataset
@@ -90,7 +90,7 @@ def main() -> None:
             print(line(row.label, rows[row.label]), flush=True)
 
 
-def setting_of(text: str) -> Dict[str, float]:
+def setting_of(text: str) -> dict[str, float]:
     """Return what was typed as a setting; it has a learning rate, and other things of the grids."""
     try:
         setting = {key: float(value) for key, value in (part.split("=") for part in text.split(","))}
@@ -101,9 +101,9 @@ def setting_of(text: str) -> Dict[str, float]:
     return setting
 
 
-def rows_in(results: Path, scale: Scale) -> Dict[str, Any]:
+def rows_in(results: Path, scale: Scale) -> dict[str, Any]:
     """Return the rows that are done; refuse to put rows of another length beside them."""
-    rows: Dict[str, Any] = json.loads(results.read_text())["rows"] if results.exists() else {}
+    rows: dict[str, Any] = json.loads(results.read_text())["rows"] if results.exists() else {}
     for label, row in rows.items():
         if others := {found["made"]["updates"] for found in row["runs"]} - {scale.updates}:
             sys.exit(f"{results}: {label} was trained for {others.pop()} updates: give these, or another --workdir")
@@ -160,7 +160,7 @@ def text_of(data: Path, split: str, folder: str, share: float) -> Path:
     return path
 
 
-def figures_of(args, row: Row, scale: Scale, before: Dict[str, Any]) -> Dict[str, Any]:
+def figures_of(args, row: Row, scale: Scale, before: dict[str, Any]) -> dict[str, Any]:
     """Choose a setting on validation text, train with every seed, score the test text; return all figures.
 
     Args:
@@ -181,7 +181,7 @@ def figures_of(args, row: Row, scale: Scale, before: Dict[str, Any]) -> Dict[str
     paper = {"parameters_millions": published.parameters, "valid": published.valid, "test": published.test}
     name = preset + suffix(tables) + suffix(row.options)
 
-    def train(setting: Dict[str, Any], seed: int) -> Dict[str, Any]:
+    def train(setting: dict[str, Any], seed: int) -> dict[str, Any]:
         return trained(args, data, name, model, scale, setting, seed, lexicon)
 
     grid = with_new([found["setting"] for found in before["tried"]], row.settings(scale.grid)[: args.settings])
@@ -201,15 +201,15 @@ def reads_lexicon(preset: str, row: Row) -> bool:
     return composed and PRESETS[preset].options.get("lexicon_parts") != "none" and "--lexicon-path" not in row.tables
 
 
-def scored(checkpoint: Path, data: Path) -> Dict[str, Any]:
+def scored(checkpoint: Path, data: Path) -> dict[str, Any]:
     """Return a model's test perplexity: smoothed by the uniform weight that validation text chooses, and alone."""
 
-    def made(name: str, command: str, *options: Any) -> Dict[str, Any]:
+    def made(name: str, command: str, *options: Any) -> dict[str, Any]:
         out = checkpoint.parent / name
         with held(out):
             if not out.exists():
                 in_process(command, "--path", checkpoint, "--data", data, *options, "--out", out)
-        report: Dict[str, Any] = json.loads(out.read_text())
+        report: dict[str, Any] = json.loads(out.read_text())
         return report
 
     tuned = made("uniform.json", "tune", "--cache", "none", "--uniform", *UNIFORM, "--discounts", 1)
@@ -222,7 +222,7 @@ def scored(checkpoint: Path, data: Path) -> Dict[str, Any]:
     }
 
 
-def with_new(old: List, more: List) -> List:
+def with_new(old: list, more: list) -> list:
     """Return the old ones, and those of the others that are not among them."""
     return old + [one for one in more if one not in old]
 
@@ -233,8 +233,8 @@ def suffix(options: str) -> str:
 
 
 def trained(
-    args, data: Path, name: str, model: List, scale: Scale, setting: Dict[str, Any], seed: int, lexicon: Optional[str]
-) -> Dict[str, Any]:
+    args, data: Path, name: str, model: list, scale: Scale, setting: dict[str, Any], seed: int, lexicon: str | None
+) -> dict[str, Any]:
     """Train one model; return its setting, and what its log says."""
     parts = [name, *(f"{key}{value:g}" for key, value in setting.items()), f"seed{seed}"]
     parts += ["bf16"] if IN_BF16 in model else []
@@ -250,7 +250,7 @@ def trained(
     return {"setting": setting, "seed": seed, **figures(save / LOG), "made": made, "cost": cost, "checkpoint": checkpoint}
 
 
-def train_in(save: Path, data: Path, options: List[str], made: Dict[str, Any], code_changed: bool) -> Dict[str, Any]:
+def train_in(save: Path, data: Path, options: list[str], made: dict[str, Any], code_changed: bool) -> dict[str, Any]:
     """Train in the folder unless that is done; return how it was made."""
     log = save / LOG
     if log.exists():
@@ -274,7 +274,7 @@ def train_in(save: Path, data: Path, options: List[str], made: Dict[str, Any], c
     return made
 
 
-def training_options(model: List, scale: Scale, setting: Dict[str, Any], seed: int) -> List[str]:
+def training_options(model: list, scale: Scale, setting: dict[str, Any], seed: int) -> list[str]:
     """Return the options of fairseq-train, but for what it reads and where it writes."""
     options = [*model, *scale.training.format(updates=scale.updates).split(), "--seed", seed]
     options += [part for key, value in setting.items() for part in (flag(key), value)]
@@ -285,7 +285,7 @@ def training_options(model: List, scale: Scale, setting: Dict[str, Any], seed: i
     return [str(part) for part in (*options, "--batch-size-valid", 20, "--criterion", "chunked_cross_entropy")]
 
 
-def without_unused(options: List[str]) -> List[str]:
+def without_unused(options: list[str]) -> list[str]:
     """Return options without those that the head does not take; the record has them, as earlier trainings were given them."""
     taken = {**TRAINING, **taken_by(options[options.index("--output-head") + 1])}
     unused = [flag(name) for name in SHARED_OPTIONS if name not in taken]
@@ -297,7 +297,7 @@ def disk_mib(folder: Path) -> float:
     return sum(path.stat().st_size for path in folder.iterdir()) / 2**20
 
 
-def model_options(args, preset: str, scale: Scale) -> List[str]:
+def model_options(args, preset: str, scale: Scale) -> list[str]:
     """Return the flags of the model at the scale."""
     options = options_of(preset, scale)
     flags = [str(part) for key, value in options.items() for part in (flag(key), value)]
@@ -306,14 +306,14 @@ def model_options(args, preset: str, scale: Scale) -> List[str]:
     return ["--arch", "groc_lstm_lm", *flags]
 
 
-def figures(log: Path) -> Dict[str, Any]:
+def figures(log: Path) -> dict[str, Any]:
     """Return validation perplexities by update, the best, and the number of parameters."""
     curve = read_curves(log, "ppl")["valid"]
     parameters = read_parameters(log.read_text())
     return {"valid": min(ppl for _, ppl in curve), "parameters": parameters, "updates": curve[-1][0], "curve": curve}
 
 
-def line(label: str, row: Dict[str, Any]) -> str:
+def line(label: str, row: dict[str, Any]) -> str:
     first, paper = row["runs"][0], row["paper"]["test"]
     valid, test = (", ".join(f"{found[key]:.1f}" for found in row["runs"]) for key in ("valid", "test"))
     smoothed = ", ".join(f"{found['uniform']['test']:.1f}" for found in row["runs"] if "uniform" in found)
@@ -321,7 +321,7 @@ def line(label: str, row: Dict[str, Any]) -> str:
     return f"{label}: {figures_of_row}" + (f" (paper, at its size: {paper})" if paper else "")
 
 
-def draw(rows: Dict[str, Any], path: Path) -> None:
+def draw(rows: dict[str, Any], path: Path) -> None:
     """Save the learning curves of all rows, the first seed's."""
     figure, axes = pyplot().subplots(figsize=(7, 4.2))
     for number, (label, row) in enumerate(rows.items()):

@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any
 
 import fairseq_cli.train as train
 from fairseq import checkpoint_utils
@@ -71,7 +71,7 @@ def code_fingerprint() -> str:
     return digest.hexdigest()[:16]
 
 
-def with_code(kept: Dict[str, Any], save: Path, changed: bool) -> Dict[str, Any]:
+def with_code(kept: dict[str, Any], save: Path, changed: bool) -> dict[str, Any]:
     """Return how an unfinished run was made, its code being today's; refuse other code unless it is said to have changed."""
     code = code_fingerprint()
     if kept.get("code") == code:

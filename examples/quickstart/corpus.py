@@ -3,14 +3,13 @@
 import random
 import re
 from pathlib import Path
-from typing import Dict
 
 from fairseq_groc.lexicon import WordNetLexicon, find_wordnet
 
 _TOKEN = re.compile(r"[\w'-]*\w[\w'-]*|[^\w\s]")
 
 
-def write_corpus(folder: Path) -> Dict[str, int]:
+def write_corpus(folder: Path) -> dict[str, int]:
     """Write train, valid, test (nouns, adjectives, adverbs) and new (verbs) below *folder*; return their token counts.
 
     A sentence that occurs twice is kept once, in the first domain that has it, so no test text was trained on.

@@ -2,7 +2,7 @@
 
 import math
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any
 
 from fairseq_groc.evaluation.results import aligned, color_of, pyplot, save_figure
 
@@ -10,7 +10,7 @@ DOMAINS = ("in-domain", "new domain")
 PARTS = {"all": "all words", "known": "known words", "new": "new words"}
 
 
-def quickstart(rows: List[Dict[str, Any]]) -> str:
+def quickstart(rows: list[dict[str, Any]]) -> str:
     """Return the results as a table of the README."""
     kinds = [(domain, part) for domain in DOMAINS for part in PARTS if rows[0][domain][part] is not None]
     head = ["", *(f"{PARTS[part]}, {domain}" for domain, part in kinds), "parameters", "seconds"]
@@ -23,7 +23,7 @@ def quickstart(rows: List[Dict[str, Any]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def table(rows: List[Dict[str, Any]]) -> str:
+def table(rows: list[dict[str, Any]]) -> str:
     """Return the results as text."""
     lines = []
     for domain, row in ((domain, row) for domain in DOMAINS for row in rows):
@@ -36,7 +36,7 @@ def table(rows: List[Dict[str, Any]]) -> str:
     return f"{aligned(columns, lines, names=2)}\n{legend}"
 
 
-def draw(rows: List[Dict[str, Any]], path: Path) -> None:
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
     """Save the perplexities as bars from 0, a panel for each kind of words that both domains have."""
     parts = [part for part in PARTS if all(row[domain][part] is not None for row in rows for domain in DOMAINS)]
     figure, panels = pyplot().subplots(1, len(parts), figsize=(3.2 * len(parts), 2.9), squeeze=False)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, NamedTuple
 
 from corpus import write_corpus
 from quickstart_table import draw, table
@@ -34,7 +34,7 @@ class Model(NamedTuple):
 
     label: str
     options: str
-    rates: Tuple[float, ...]
+    rates: tuple[float, ...]
 
 
 SAMPLED = "--sampled-update-fraction 0.05 --refresh-interval 20"
@@ -42,11 +42,34 @@ MODELS = {
     "tied": Model("tied + uniform", "--arch groc_lstm_lm_small --output-head tied", (0.003, 0.006)),
     "groc": Model("GroC + corrections", f"--arch groc_lstm_lm_small_corrected {SAMPLED}", (0.004,)),
 }
-TRAINING = (
-    "--dropout 0.3 --dropout-in 0.3 --batch-size 16 --tokens-per-sample 35 --optimizer adam --clip-norm 0.25 "
-    "--lr-scheduler polynomial_decay --warmup-updates 100 --criterion chunked_cross_entropy --disable-validation "
-    "--no-epoch-checkpoints --num-workers 0 --log-format simple --log-interval 50"
-).split()
+TRAINING = [
+    "--dropout",
+    "0.3",
+    "--dropout-in",
+    "0.3",
+    "--batch-size",
+    "16",
+    "--tokens-per-sample",
+    "35",
+    "--optimizer",
+    "adam",
+    "--clip-norm",
+    "0.25",
+    "--lr-scheduler",
+    "polynomial_decay",
+    "--warmup-updates",
+    "100",
+    "--criterion",
+    "chunked_cross_entropy",
+    "--disable-validation",
+    "--no-epoch-checkpoints",
+    "--num-workers",
+    "0",
+    "--log-format",
+    "simple",
+    "--log-interval",
+    "50",
+]
 UPDATES = 1000
 UNIFORM = (0.0, 0.03, 0.1, 0.2)  # weights of the uniform distribution, for both models; the grid grows by itself at its edges
 DOMAINS = {"in-domain": "test", "new domain": "test1"}
@@ -67,7 +90,7 @@ def main() -> None:
     print(f"\npicture: {work / 'results.png'}   figures: {work / 'results.json'}   ({time.time() - begin:.0f} s)")
 
 
-def prepare(work: Path) -> Dict[str, int]:
+def prepare(work: Path) -> dict[str, int]:
     """Write and preprocess both domains: the source, and its tests and the new domain with the union vocabulary."""
     text = work / "text"
     say("1/4 corpus: WordNet's usage examples, nouns, adjectives and adverbs against verbs")
@@ -86,7 +109,7 @@ def preprocess(dest: Path, *options) -> None:
     run([ROOT / "scripts" / "preprocess.sh", "--dest", dest, *options], dest.with_suffix(".log"), show="^dictionary")
 
 
-def row_of(work: Path, name: str, model: Model, updates: int) -> Dict[str, Any]:
+def row_of(work: Path, name: str, model: Model, updates: int) -> dict[str, Any]:
     """Train with every rate, choose rate and uniform weight on validation text, score both tests; return all figures."""
     runs = [train(work, name, model, rate, updates) for rate in model.rates]
     say(f"4/4 scoring with {model.label}")
@@ -117,7 +140,7 @@ def train(work: Path, name: str, model: Model, rate: float, updates: int) -> Pat
     return save
 
 
-def tune(work: Path, save: Path) -> Dict[str, Any]:
+def tune(work: Path, save: Path) -> dict[str, Any]:
     """Choose the uniform weight on validation text; return it and the perplexity."""
     out = save / "tuned.json"
     if not out.exists():
@@ -126,7 +149,7 @@ def tune(work: Path, save: Path) -> Dict[str, Any]:
     return json.loads(out.read_text())["best"]
 
 
-def evaluate(work: Path, save: Path, split: str) -> Dict[str, Any]:
+def evaluate(work: Path, save: Path, split: str) -> dict[str, Any]:
     """Score a text with what validation text chose; return perplexities of all words, known and new, and the share of new."""
     out = save / f"{split}.json"
     if not out.exists():
@@ -138,7 +161,7 @@ def evaluate(work: Path, save: Path, split: str) -> Dict[str, Any]:
     return {**perplexities, "tokens": report["tokens_scored"], "share_new": report["new"]["share"]}
 
 
-def run(command: List, log: Path, show: str) -> None:
+def run(command: list, log: Path, show: str) -> None:
     """Run a command with its output in *log*, printing the lines that match *show* as they come."""
     paths = {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(ROOT), "PATH": f"{BIN}:{os.environ['PATH']}"}
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -6,8 +6,8 @@ B: streams; T: positions; V: vocabulary; d: size of h.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Dict, Iterator, List, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -27,10 +27,10 @@ class View:
         shape: (B, T)
     """
 
-    def __init__(self, adapter: "Adapter", rows: List[Tuple[float, Cache, List]], shape: Tuple[int, int]):
+    def __init__(self, adapter: Adapter, rows: list[tuple[float, Cache, list]], shape: tuple[int, int]):
         self._adapter, self.rows, self._shape = adapter, rows, shape
         self._done = 0
-        self._last: Dict[int, Tuple[int, Seen]] = {}  # parts of one stream ask for the same again
+        self._last: dict[int, tuple[int, Seen]] = {}  # parts of one stream ask for the same again
 
     def _seen(self, number: int, stream: int) -> Seen:
         """Return what a stream remembers in a cache."""
@@ -82,10 +82,10 @@ class View:
 class Memory:
     """What a group of streams has said: the caches, and the h whose word comes next."""
 
-    def __init__(self, adapter: "Adapter"):
+    def __init__(self, adapter: Adapter):
         self._adapter = adapter
         self._caches = adapter.new_caches()
-        self._pending: Optional[Tensor] = None
+        self._pending: Tensor | None = None
 
     def see(self, h: Tensor, tokens: Tensor, padding: int) -> View:
         """Read a block and return what its positions know; the next block goes on after it.
@@ -108,13 +108,13 @@ class Memory:
         return View(self._adapter, rows, (h.size(0), h.size(1)))
 
     @contextmanager
-    def reading(self, model: nn.Module, tokens: Tensor, running: bool) -> Iterator[List[Tensor]]:
+    def reading(self, model: nn.Module, tokens: Tensor, running: bool) -> Iterator[list[Tensor]]:
         """Let the caches act before and after a model reads a block, (B, T), whose h is to be appended to the list.
 
         Args:
             running: whether it is a block of a running text; else they are not asked
         """
-        h: List[Tensor] = []
+        h: list[Tensor] = []
         caches = [cache for _, cache in self._caches if running]
         for cache in caches:
             cache.before_block(model, tokens)
@@ -141,11 +141,11 @@ class Adapter:
         remembered: entries of another text for the unbounded cache
     """
 
-    def __init__(self, settings: AdapterSettings, real: Tensor, new: Tensor, remembered: Optional[Search] = None):
+    def __init__(self, settings: AdapterSettings, real: Tensor, new: Tensor, remembered: Search | None = None):
         self.settings, self.remembered = settings, remembered
         self.real, self.new = real, new
 
-    def with_settings(self, settings: AdapterSettings) -> "Adapter":
+    def with_settings(self, settings: AdapterSettings) -> Adapter:
         """Return an adapter of the same words and text that does something else."""
         return Adapter(settings, self.real, self.new, self.remembered)
 
@@ -158,7 +158,7 @@ class Adapter:
         """
         self.real, self.new = real, new
 
-    def new_caches(self) -> List[Tuple[float, Cache]]:
+    def new_caches(self) -> list[tuple[float, Cache]]:
         """Return the caches that act, each with its weight, remembering nothing."""
         return [(weight, CACHES[name].build(self.settings, self.remembered)) for name, weight in self.settings.caches().items()]
 
@@ -171,7 +171,7 @@ class Adapter:
             lprobs = uniform_mixture(lprobs, self.settings.uniform_weight, self.real.to(lprobs.device))
         return lprobs
 
-    def discount(self, device) -> Optional[Tensor]:
+    def discount(self, device) -> Tensor | None:
         """Return what the discount adds to every word's score, (V), or None."""
         factor = self.settings.new_word_discount
         if factor == 1:

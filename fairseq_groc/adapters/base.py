@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
@@ -21,8 +22,8 @@ class RegisteredCache(NamedTuple):
         options: names of its own options, without that of its weight
     """
 
-    build: Callable[[AdapterSettings, Optional[Search]], Cache]
-    options: Tuple[str, ...]
+    build: Callable[[AdapterSettings, Search | None], Cache]
+    options: tuple[str, ...]
 
 
 CACHES: Registry[RegisteredCache] = Registry("cache")
@@ -79,16 +80,16 @@ class AdapterSettings(SimpleNamespace):
     def __hash__(self) -> int:
         return hash(tuple(vars(self).items()))
 
-    def replaced(self, **values: float) -> "AdapterSettings":
+    def replaced(self, **values: float) -> AdapterSettings:
         """Return settings with some other values."""
         return AdapterSettings(**{**vars(self), **values})
 
-    def acting(self) -> Dict[str, Any]:
+    def acting(self) -> dict[str, Any]:
         """Return what is not a default, and all options of the caches that act."""
         own = [option for cache in self.caches() for option in CACHES[cache].options]
         return {name: value for name, value in vars(self).items() if value != OPTIONS[name].default or name in own}
 
-    def caches(self) -> Dict[str, float]:
+    def caches(self) -> dict[str, float]:
         """Return the weights of the caches that act, in their order."""
         weights = {name: getattr(self, f"{name}_weight") for name in CACHES}
         return {name: weight for name, weight in weights.items() if weight > 0}
@@ -104,7 +105,7 @@ class Cache:
     learns = False  # whether ``after_block`` takes gradients: a pass over a block is recorded then
 
     @classmethod
-    def from_settings(cls, settings: AdapterSettings, remembered: Optional[Search] = None) -> "Cache":
+    def from_settings(cls, settings: AdapterSettings, remembered: Search | None = None) -> Cache:
         """Return a cache that remembers nothing yet.
 
         Args:
@@ -118,7 +119,7 @@ class Cache:
     def after_block(self, model: nn.Module, tokens: Tensor, h: Tensor) -> None:
         """Be told what it made of the block, h (B, T, d): its scores are computed, and what is changed is for the next."""
 
-    def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> List:
+    def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> list:
         """Append a block's entries and return, for every stream, what ``row`` needs.
 
         Args:

@@ -8,7 +8,7 @@ B: streams; T: positions of a block; d: size of h; n: entries seen. A word of -1
 from __future__ import annotations
 
 import math
-from typing import Iterable, Iterator, List, Optional, Tuple
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
@@ -25,9 +25,9 @@ class UnigramCache(Cache):
     """p(w) = count of w so far / number of words so far."""
 
     def __init__(self) -> None:
-        self._counts: Optional[List[Tuple[Tensor, Tensor]]] = None  # a stream's distinct words, sorted, and their counts
+        self._counts: list[tuple[Tensor, Tensor]] | None = None  # a stream's distinct words, sorted, and their counts
 
-    def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> List:
+    def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> list:
         if self._counts is None:
             nothing = tokens.new_zeros(0)
             self._counts = [(nothing, nothing)] * len(tokens)
@@ -47,7 +47,7 @@ class UnigramCache(Cache):
             self._counts = [self._counts[i] for i in order.tolist()]
 
 
-def _count(known: Tensor, counts: Tensor, now: Tensor, ones: bool = True) -> Tuple[Tensor, Tensor]:
+def _count(known: Tensor, counts: Tensor, now: Tensor, ones: bool = True) -> tuple[Tensor, Tensor]:
     """Return the distinct words of *known* and *now*, and their counts; those of *now* count if *ones* says so."""
     distinct, places = torch.unique(torch.cat([known, now]), return_inverse=True)
     numbers = torch.cat([counts, torch.full_like(now, int(ones))])
@@ -73,10 +73,10 @@ class LocalCache(Cache):
         self._begin = self._end = 0
 
     @classmethod
-    def from_settings(cls, settings: AdapterSettings, remembered: Optional[Search] = None) -> "LocalCache":
+    def from_settings(cls, settings: AdapterSettings, remembered: Search | None = None) -> LocalCache:
         return cls(settings.cache_theta, settings.cache_size)
 
-    def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> List:
+    def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> list:
         self._make_room(keys, tokens)
         before, self._end = self._end, self._end + tokens.size(1)
         self._keys[:, before : self._end] = keys
@@ -104,7 +104,7 @@ class LocalCache(Cache):
         products, stream, tokens, before = view
         return Seen(_visible(products.of(stream), tokens, before, self.size), tokens)
 
-    def rows(self, view, settings: Iterable[Tuple[float, int]]) -> Iterator[Seen]:
+    def rows(self, view, settings: Iterable[tuple[float, int]]) -> Iterator[Seen]:
         """Yield what one stream's positions remember with theta times each factor, and each size up to its own."""
         products, stream, tokens, before = view
         for factor, size in settings:

@@ -6,7 +6,7 @@ T: positions; n: remembered entries; U: distinct words among them; V: vocabulary
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Tuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -34,7 +34,7 @@ class Seen(NamedTuple):
         weights, present = torch.softmax(self.scores, dim=1), self.present()
         return weights if bool(present.all()) else weights.masked_fill_(~present.unsqueeze(1), 0)
 
-    def mass_at(self, targets: Tensor) -> Tuple[Tensor, Tensor]:
+    def mass_at(self, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return the log of the mass on one word a position, (T), -inf if it is not remembered, and where anything is, (T)."""
         weights, tokens = torch.softmax(self.scores, dim=1), self.tokens
         present = ~weights[:, 0].isnan()  # a row of -inf alone becomes NaN: no pass over the scores is needed
@@ -54,7 +54,7 @@ class Seen(NamedTuple):
         seen = (tokens == target) & (self.scores[t] > -math.inf)
         return torch.logsumexp(torch.log_softmax(self.scores[t], dim=0)[seen], dim=0)  # -inf if there is none
 
-    def mass_by_word(self) -> Tuple[Tensor, Tensor]:
+    def mass_by_word(self) -> tuple[Tensor, Tensor]:
         """Return the distinct words, (U), and the log of the mass on each, (T, U)."""
         distinct, places = torch.unique(self.tokens, return_inverse=True)
         weights = self.weights()

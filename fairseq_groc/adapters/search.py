@@ -6,7 +6,7 @@ Q: queries; K: neighbours; n: entries; d: size of a key.
 from __future__ import annotations
 
 import logging
-from typing import Any, Optional, Tuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,16 +32,16 @@ class Search:
             None: ``EXACT``
     """
 
-    def __init__(self, store: Entries, exact: Optional[int] = None):
+    def __init__(self, store: Entries, exact: int | None = None):
         self.store, self.exact = store, EXACT if exact is None else exact
-        self._index: Optional[Any] = None
+        self._index: Any | None = None
         self._middle = np.float32(0)  # of the keys: what all have in common would take the digits of the index
 
     def covered(self, count: int) -> int:
         """Return how many of the first *count* entries are the index's; the others are compared."""
         return count // self.exact * self.exact if count > self.exact else 0
 
-    def nearest(self, queries: Tensor, neighbors: int, count: int, indexed: Optional[int] = None) -> Tuple[Tensor, Tensor]:
+    def nearest(self, queries: Tensor, neighbors: int, count: int, indexed: int | None = None) -> tuple[Tensor, Tensor]:
         """Return the squared distances of the nearest of the first *count* entries and which they are, (Q, K) each.
 
         Entries that are missing are -1, infinitely far.
@@ -58,7 +58,7 @@ class Search:
         distances, entries = (torch.cat(parts, dim=1) for parts in zip(*found))
         return smallest(distances, entries, neighbors)
 
-    def _compare(self, queries: Tensor, neighbors: int, begin: int, end: int) -> Tuple[Tensor, Tensor]:
+    def _compare(self, queries: Tensor, neighbors: int, begin: int, end: int) -> tuple[Tensor, Tensor]:
         """Compare with all entries [begin, end)."""
         distances, entries = queries.new_zeros(len(queries), 0), queries.new_zeros(len(queries), 0, dtype=torch.long)
         keys, _ = self.store.entries()
@@ -83,7 +83,7 @@ class Search:
         logger.info(f"unbounded cache: {wanted:,} entries indexed")
         return wanted
 
-    def _look_up(self, queries: Tensor, neighbors: int, count: int) -> Tuple[Tensor, Tensor]:
+    def _look_up(self, queries: Tensor, neighbors: int, count: int) -> tuple[Tensor, Tensor]:
         """Ask the index, and measure what it finds among the first *count* entries."""
         assert self._index is not None
         keys, _ = self.store.entries()
@@ -103,7 +103,7 @@ def squared_distances(queries: Tensor, keys: Tensor) -> Tensor:
     return torch.cdist(queries.double() - middle, keys.double() - middle).square_().float()
 
 
-def smallest(distances: Tensor, entries: Tensor, count: int) -> Tuple[Tensor, Tensor]:
+def smallest(distances: Tensor, entries: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Keep the *count* smallest distances of every row, and their entries."""
     if distances.size(1) <= count:
         return distances, entries

@@ -10,7 +10,7 @@ import os
 import tempfile
 import zlib
 from pathlib import Path
-from typing import Any, Dict, Optional, Tuple
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class Entries:
         dim: d
     """
 
-    about: Dict[str, Any] = {}  # what made them, where they are on disk
+    about: dict[str, Any] = {}  # what made them, where they are on disk
 
     def __init__(self, dim: int):
         self.dim, self.count = dim, 0
@@ -44,7 +44,7 @@ class Entries:
         self._keys[self.count : end], self._tokens[self.count : end] = keys, tokens
         self.count = end
 
-    def entries(self) -> Tuple[np.ndarray, np.ndarray]:
+    def entries(self) -> tuple[np.ndarray, np.ndarray]:
         """Return all entries: keys (n, d) and tokens (n)."""
         return self._keys[: self.count], self._tokens[: self.count]
 
@@ -65,7 +65,7 @@ class EntryStore(Entries):
         CacheError: the folder holds other entries, of another size or format, or is damaged.
     """
 
-    def __init__(self, folder: Optional[Path], dim: int, about: Optional[Dict[str, Any]] = None, reading: bool = False):
+    def __init__(self, folder: Path | None, dim: int, about: dict[str, Any] | None = None, reading: bool = False):
         self._temporary = tempfile.TemporaryDirectory(prefix="groc-cache-") if folder is None else None
         self.folder = Path(self._temporary.name) if self._temporary else Path(folder)  # type: ignore[arg-type]
         self.dim, self.about = dim, about or {}
@@ -83,7 +83,7 @@ class EntryStore(Entries):
         self._sums = {name: self._checksum(name, width) for name, width in ((KEYS, 4 * dim), (WORDS, 4))}
         if self.stored and self._sums != self._header["checksums"]:
             raise CacheError(f"{self.folder}: its files are not what was stored, they are damaged. {REMEDY}")
-        self._maps: Tuple[int, np.ndarray, np.ndarray] = (0, np.empty((0, dim), np.float32), np.empty(0, np.uint32))
+        self._maps: tuple[int, np.ndarray, np.ndarray] = (0, np.empty((0, dim), np.float32), np.empty(0, np.uint32))
         if not self.stored and not reading:
             self.commit()
 
@@ -115,7 +115,7 @@ class EntryStore(Entries):
                 file.write(raw)
         self.count += len(tokens)
 
-    def entries(self) -> Tuple[np.ndarray, np.ndarray]:
+    def entries(self) -> tuple[np.ndarray, np.ndarray]:
         """Return all entries, memory-mapped: keys (n, d) and tokens (n)."""
         if self._maps[0] != self.count:
             keys = np.memmap(self.folder / KEYS, np.float32, "r", shape=(self.count, self.dim))

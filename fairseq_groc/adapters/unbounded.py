@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import List, Optional, Tuple
 
 import numpy as np
 import torch
@@ -32,15 +31,15 @@ class UnboundedCache(Cache):
         remembered: entries of another text, seen by every stream besides its own
     """
 
-    def __init__(self, neighbors: int, remembered: Optional[Search] = None):
+    def __init__(self, neighbors: int, remembered: Search | None = None):
         self.neighbors, self.remembered = neighbors, remembered
-        self._streams: List[Search] = []
+        self._streams: list[Search] = []
 
     @classmethod
-    def from_settings(cls, settings: AdapterSettings, remembered: Optional[Search] = None) -> "UnboundedCache":
+    def from_settings(cls, settings: AdapterSettings, remembered: Search | None = None) -> UnboundedCache:
         return cls(settings.cache_neighbors, remembered)
 
-    def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> List:
+    def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> list:
         if not self._streams:
             self._streams = [Search(Entries(keys.size(2))) for _ in keys]
         views = []
@@ -67,7 +66,7 @@ class UnboundedCache(Cache):
         scores = distances.div_(-2 * farthest.clamp(min=torch.finfo(torch.float32).tiny))
         return Seen(scores, tokens.masked_fill(scores == -math.inf, -1))
 
-    def _before(self, stream: Search, count: int, queries: Tensor, said: Tensor, distances: Tensor) -> Tuple[Tensor, Tensor]:
+    def _before(self, stream: Search, count: int, queries: Tensor, said: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
         """Return the nearest of what the stream said before the block, and of those of the block that the index holds.
 
         From which position on an entry is the index's does not depend on where blocks begin. Where that is within the block, the
@@ -90,7 +89,7 @@ class UnboundedCache(Cache):
         near = torch.cat([_widened(part, width, math.inf) for part, _ in parts])
         return near, torch.cat([_widened(tokens, width, -1) for _, tokens in parts])
 
-    def _look_up(self, search: Search, queries: Tensor, count: int, indexed: Optional[int] = None) -> Tuple[Tensor, Tensor]:
+    def _look_up(self, search: Search, queries: Tensor, count: int, indexed: int | None = None) -> tuple[Tensor, Tensor]:
         """Return the distances of the nearest of the first entries, and their words."""
         near, entries = search.nearest(queries, self.neighbors, count, indexed)
         _, stored = search.store.entries()

@@ -1,7 +1,8 @@
 """The commands, a module each with add_arguments(parser) and run(args), and those that a ``--user-dir`` registers."""
 
 from argparse import ArgumentParser, Namespace
-from typing import Any, Callable, NamedTuple, Optional
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from fairseq_groc.registry import Registry
 
@@ -12,7 +13,7 @@ class Command(NamedTuple):
     group: str
     help: str
     add_arguments: Callable[[ArgumentParser], Any]
-    run: Callable[[Namespace], Optional[int]]
+    run: Callable[[Namespace], int | None]
 
 
 COMMANDS: Registry[Command] = Registry("command")  # __main__ puts the package's in

@@ -4,7 +4,7 @@ import os
 import tempfile
 from argparse import Namespace
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any
 
 import torch
 
@@ -44,7 +44,7 @@ def run(args) -> None:
         draw(rows, args.out.with_suffix(".png"))
 
 
-def measured(args, lexicon: ThinnedLexicon, limits: Tuple[int, int]) -> Dict[str, Any]:
+def measured(args, lexicon: ThinnedLexicon, limits: tuple[int, int]) -> dict[str, Any]:
     """Return the perplexity with a lexicon, and the shares of words that it has relations and definitions of.
 
     Args:
@@ -62,7 +62,7 @@ def measured(args, lexicon: ThinnedLexicon, limits: Tuple[int, int]) -> Dict[str
     return {"share": lexicon.share, **covered, "perplexity": perplexity(float(-lprobs.double().sum()), len(lprobs))}
 
 
-def draw(rows: List[Dict[str, Any]], path: Path) -> None:
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
     """Save perplexity against coverage."""
     figure, axes = pyplot().subplots(figsize=(5.5, 3.8))
     axes.plot([100 * row["definitions"] for row in rows], [row["perplexity"] for row in rows], marker="o")

@@ -2,7 +2,7 @@
 
 import math
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any
 
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.results import aligned, label_log_axis, pyplot, save_figure, write_json
@@ -11,7 +11,7 @@ from fairseq_groc.files import check_place
 
 FORMATS = (".png", ".pdf", ".svg")
 LABELS = {"ppl": "perplexity", "loss": "loss (base 2)"}
-Row = Dict[str, Any]  # run, log, subset and points (updates, value)
+Row = dict[str, Any]  # run, log, subset and points (updates, value)
 
 
 def add_arguments(parser) -> None:
@@ -36,7 +36,7 @@ def run(args) -> None:
     draw(rows, args.metric, args.title, out)
 
 
-def _check_out(out: Path, logs: List[Path]) -> None:
+def _check_out(out: Path, logs: list[Path]) -> None:
     if out.suffix.lower() not in FORMATS:
         raise OptionError(f"--out {out}: expected a name that ends in {', '.join(FORMATS)}")
     for name in (out, out.with_suffix(".json")):
@@ -46,14 +46,14 @@ def _check_out(out: Path, logs: List[Path]) -> None:
             raise OptionError(f"--out {out} would overwrite the log {log}: give another name")
 
 
-def _names(pairs: List[str]) -> Dict[str, str]:
+def _names(pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         if "=" not in pair:
             raise OptionError(f"--names {pair}: expected SUBSET=NAME, as in valid1=science")
     return dict(pair.split("=", 1) for pair in pairs)
 
 
-def run_names(logs: List[Path]) -> List[str]:
+def run_names(logs: list[Path]) -> list[str]:
     """Return what to call each run: the log's name, or its folder's where logs have the same, or else its path."""
     for name_of in (lambda log: log.stem, lambda log: log.resolve().parent.name):
         names = [name_of(log) for log in logs]
@@ -67,7 +67,7 @@ def best(points: Curve):
     return min(points, key=lambda point: point[1])
 
 
-def table(rows: List[Row], metric: str) -> str:
+def table(rows: list[Row], metric: str) -> str:
     """Return first, best and last value of every curve as text."""
     lines = []
     for row in rows:
@@ -80,7 +80,7 @@ def table(rows: List[Row], metric: str) -> str:
     return f"{aligned(columns, lines, names=2)}\n{legend}"
 
 
-def draw(rows: List[Row], metric: str, title: str, path: Path) -> None:
+def draw(rows: list[Row], metric: str, title: str, path: Path) -> None:
     """Save a panel a subset, training last, with a line a run.
 
     Raises:

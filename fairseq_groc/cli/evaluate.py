@@ -3,7 +3,7 @@
 import logging
 import multiprocessing
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any
 
 import torch
 from fairseq.utils import import_user_module
@@ -73,7 +73,7 @@ def run(args) -> None:
         raise DataError(f"probabilities do not sum to 1: {error:.1e} off, more than {LARGEST_ERROR:.0e}")
 
 
-def share(args, worker: int) -> Dict[str, Any]:
+def share(args, worker: int) -> dict[str, Any]:
     """Score one worker's streams and return what the report needs of them."""
     import_user_module(args)  # a worker is a new process
     torch.set_num_threads(max(1, torch.get_num_threads() // args.workers))
@@ -146,7 +146,7 @@ def known_words(data: Path, dictionary) -> torch.Tensor:
     return torch.from_numpy(known)
 
 
-def remembered(adapter) -> Optional[Dict[str, Any]]:
+def remembered(adapter) -> dict[str, Any] | None:
     """Return which other text an unbounded cache sees, with what its store says of itself, or None."""
     if adapter is None or adapter.remembered is None:
         return None
@@ -154,7 +154,7 @@ def remembered(adapter) -> Optional[Dict[str, Any]]:
     return {"path": str(store.folder), "words": store.count, **store.about}
 
 
-def make_report(args, shares) -> Dict[str, Any]:
+def make_report(args, shares) -> dict[str, Any]:
     """Put the workers' shares together.
 
     Raises:

@@ -2,7 +2,7 @@
 
 import textwrap
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any
 
 from fairseq_groc.arguments import add_lexicon_options, add_out
 from fairseq_groc.data.lexicon_tables import lexicon_of
@@ -27,7 +27,7 @@ def run(args) -> None:
         draw(explained, args.out.with_suffix(".png"))
 
 
-def parts_of(word: str, entry) -> Dict[str, Any]:
+def parts_of(word: str, entry) -> dict[str, Any]:
     """Return what the word encoder reads of a word, and where it came from."""
     characters = ["^", *(letter if letter != " " else "<U+0020>" for letter in map(escaped, word)), "$"]
     relations = [{"word": relation.word, "source": relation.source} for relation in entry.relations]
@@ -35,7 +35,7 @@ def parts_of(word: str, entry) -> Dict[str, Any]:
     return {"word": word, "characters": characters, "relations": relations, "definition": definition}
 
 
-def explain(word: Dict[str, Any], lexicon: str) -> str:
+def explain(word: dict[str, Any], lexicon: str) -> str:
     """Return the explanation as lines of text."""
     relations, definition = word["relations"], word["definition"]
     lines = [word["word"], f"  characters   {' '.join(word['characters'])}"]
@@ -47,7 +47,7 @@ def explain(word: Dict[str, Any], lexicon: str) -> str:
     return "\n".join(map(escaped, lines))
 
 
-def draw(explained: List[Dict[str, Any]], path: Path) -> None:
+def draw(explained: list[dict[str, Any]], path: Path) -> None:
     """Save a row a word: the word, and its surface, relational and definitional parts."""
     figure, axes = pyplot().subplots(len(explained), squeeze=False, figsize=(9, 2.2 * len(explained)))
     for axis, word in zip(axes[:, 0], explained):

@@ -2,7 +2,6 @@
 
 from argparse import Namespace
 from pathlib import Path
-from typing import Dict, List
 
 import torch
 from torch import Tensor
@@ -37,7 +36,7 @@ def run(args) -> None:
         raise DataError(f"{train}/train.bin not found: the training text says how frequent a word is: give --train FOLDER")
     task, targets, ours = log_probabilities(args, args.path)
     counts = occurrences(train, task)
-    compared: Dict[str, List[Bin]] = {}
+    compared: dict[str, list[Bin]] = {}
     for name, path in baselines.items():
         _, others, theirs = log_probabilities(args, path)
         assert torch.equal(targets, others)
@@ -58,7 +57,7 @@ def run(args) -> None:
         draw(compared, args.out.with_suffix(".png"))
 
 
-def named(pairs: List[str]) -> Dict[str, str]:
+def named(pairs: list[str]) -> dict[str, str]:
     """Return the baselines' checkpoints by name.
 
     Raises:
@@ -90,7 +89,7 @@ def log_probabilities(args, path: str):
     return hub.task, torch.cat(found.targets), torch.cat(found.adapted)
 
 
-def table(compared: Dict[str, List[Bin]]) -> str:
+def table(compared: dict[str, list[Bin]]) -> str:
     """Return a line for each baseline and bin."""
     columns = ["baseline", "occurrences", "words", "tokens", "mean", "median", "of words", "relative"]
     lines = []
@@ -100,7 +99,7 @@ def table(compared: Dict[str, List[Bin]]) -> str:
     return aligned(columns, lines) + "\nbaseline's loss less the model's, nats a token: above 0 the model is better"
 
 
-def draw(compared: Dict[str, List[Bin]], path: Path) -> None:
+def draw(compared: dict[str, list[Bin]], path: Path) -> None:
     """Save median and mean differences as bars, as GroC's Figure 3."""
     first = next(iter(compared.values()))
     figure, panels = pyplot().subplots(1, 2, figsize=(max(10, 2 * len(first)), 3.8))

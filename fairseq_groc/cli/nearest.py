@@ -1,7 +1,7 @@
 """Find the words whose output embeddings are nearest to those of any strings, words of the vocabulary or not."""
 
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,7 +46,7 @@ def run(args) -> None:
         draw(decoder.dictionary, outputs, args.word, found, args.out.with_suffix(".png"))
 
 
-def neighbours(dictionary, outputs: Tensor, rows: Tensor, number: int, count: int) -> List[Dict[str, Any]]:
+def neighbours(dictionary, outputs: Tensor, rows: Tensor, number: int, count: int) -> list[dict[str, Any]]:
     """Return the words with the largest cosines, the word itself left out.
 
     Args:
@@ -59,7 +59,7 @@ def neighbours(dictionary, outputs: Tensor, rows: Tensor, number: int, count: in
     return [{"word": dictionary[int(rows[p])], "similarity": float(c)} for c, p in zip(cosines, places)]
 
 
-def draw(dictionary, outputs: Tensor, words: List[str], found: List[List[Dict[str, Any]]], path: Path) -> None:
+def draw(dictionary, outputs: Tensor, words: list[str], found: list[list[dict[str, Any]]], path: Path) -> None:
     """Save the words and their neighbours on the two main axes between them."""
     shown = list(dict.fromkeys([*words, *(row["word"] for near in found for row in near)]))
     rows = outputs[[dictionary.indices[word] for word in shown]]

@@ -2,8 +2,9 @@
 
 import sys
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, Optional, Set, Tuple
+from typing import Any
 
 import numpy as np
 from fairseq.data import Dictionary
@@ -27,7 +28,7 @@ SPLITS = ("train", "valid", "test")
 def add_arguments(parser) -> None:
     parser.add_argument("--dest", required=True, metavar="DIR", help="folder to write; a text that is in it is replaced")
     parser.add_argument("--train", metavar="FILE", help="training text; its words, by falling count, are the vocabulary")
-    repeated: Dict[str, Any] = {"action": "append", "default": []}
+    repeated: dict[str, Any] = {"action": "append", "default": []}
     parser.add_argument("--valid", **repeated, metavar="FILE", help="may be repeated: valid, valid1, ...")
     parser.add_argument("--test", **repeated, metavar="FILE", help="may be repeated: test, test1, ...")
     parser.add_argument("--threshold", type=positive, metavar="N", help="leave out words seen less than N times in the training")
@@ -77,7 +78,7 @@ def run(args) -> None:
 # -- what is asked for -------------------------------------------------------------------------------------------------------
 
 
-def check(args) -> Tuple[Path, Dict[str, str]]:
+def check(args) -> tuple[Path, dict[str, str]]:
     """Return the folder to write and the splits, each with its file.
 
     Raises:
@@ -104,7 +105,7 @@ def check(args) -> Tuple[Path, Dict[str, str]]:
     return dest, splits
 
 
-def _named(train: Optional[str], valid: Iterable[str], test: Iterable[str]) -> Dict[str, str]:
+def _named(train: str | None, valid: Iterable[str], test: Iterable[str]) -> dict[str, str]:
     """Return the files by the names that fairseq gives them."""
     named = {"train": train} if train else {}
     for split, files in (("valid", valid), ("test", test)):
@@ -112,7 +113,7 @@ def _named(train: Optional[str], valid: Iterable[str], test: Iterable[str]) -> D
     return named
 
 
-def _of_dataset(args) -> Dict[str, str]:
+def _of_dataset(args) -> dict[str, str]:
     if args.dataset not in (*DATASETS, *SOURCES):
         raise OptionError(f"--dataset {args.dataset}: expected ptb or wikitext-2, or news-2007 to news-2011, web or wiki")
     if args.train or args.valid or args.test:
@@ -128,7 +129,7 @@ def _of_dataset(args) -> Dict[str, str]:
 # -- texts -------------------------------------------------------------------------------------------------------------------
 
 
-def _lines(args, scratch: Path, splits: Dict[str, str]) -> Iterator[Tuple[str, Iterable[str]]]:
+def _lines(args, scratch: Path, splits: dict[str, str]) -> Iterator[tuple[str, Iterable[str]]]:
     """Yield each split with its lines as they are counted and binarised, to be read before the next; it may be one too many."""
     if args.dataset in SOURCES:
         source = SOURCES[args.dataset].published
@@ -154,7 +155,7 @@ def first_entries(args) -> Dictionary:
     return load_dictionary(Path(args.vocabulary)) if args.vocabulary else Dictionary()
 
 
-def add_words(dictionary: Dictionary, args, texts: Dict[str, Text]) -> None:
+def add_words(dictionary: Dictionary, args, texts: dict[str, Text]) -> None:
     """Append the words of the training text, or in a union vocabulary those of all texts, and those of ``--new-words-from``.
 
     Raises:
@@ -182,14 +183,14 @@ def _add(dictionary: Dictionary, counts: Counter, threshold: int = 1) -> None:
 # -- what is known of the texts ----------------------------------------------------------------------------------------------
 
 
-def earlier_words(args) -> Optional[Set[str]]:
+def earlier_words(args) -> set[str] | None:
     """Return the words of the training texts that this one goes on from; None: there are none."""
     folders = [Path(folder) for folder in (args.vocabulary_from, *args.known) if folder]
     found = [known_words(folder, folder_dictionary(folder).symbols) for folder in folders]
     return set().union(*found) if found else None
 
 
-def trained_on(texts: Dict[str, Text], dictionary: Dictionary, earlier: Optional[Set[str]]) -> Optional[Set[str]]:
+def trained_on(texts: dict[str, Text], dictionary: Dictionary, earlier: set[str] | None) -> set[str] | None:
     """Return the words of the training text, of this folder and of those that it goes on from; None: there is none.
 
     ``</s>`` is one of them, and ``<unk>`` if the training text has it or words that the dictionary lacks.
@@ -202,7 +203,7 @@ def trained_on(texts: Dict[str, Text], dictionary: Dictionary, earlier: Optional
     return words
 
 
-def report(texts: Dict[str, Text], dictionary: Dictionary, trained: Optional[Set[str]], tables: LexiconTables) -> None:
+def report(texts: dict[str, Text], dictionary: Dictionary, trained: set[str] | None, tables: LexiconTables) -> None:
     """Print sentences, tokens, types, share of new words, and the lexicon's coverage."""
     rows = []
     for split, (_, lengths, counts) in texts.items():

@@ -1,7 +1,7 @@
 """Print the table of presets: options, source, published figures; or one of them as YAML for fairseq-hydra-train."""
 
+from collections.abc import Collection
 from dataclasses import fields
-from typing import Collection
 
 import yaml
 from omegaconf import OmegaConf

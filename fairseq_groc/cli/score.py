@@ -4,8 +4,8 @@ import itertools
 import logging
 import math
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Iterable, Iterator, List, Optional, Tuple
 
 import torch
 
@@ -37,7 +37,7 @@ def add_arguments(parser) -> None:
 
 def run(args) -> None:
     _check_vocabulary(args)
-    lines: Iterable[Tuple[str, str]] = _lines(args)
+    lines: Iterable[tuple[str, str]] = _lines(args)
     if not args.open_vocabulary:
         lines = list(lines)  # bad input is refused before anything is scored
     hub = load(args.path, args.data, **adapter_options(args), any_lexicon=args.any_lexicon)
@@ -60,7 +60,7 @@ def run(args) -> None:
         )
 
 
-def _lines(args) -> Iterator[Tuple[str, str]]:
+def _lines(args) -> Iterator[tuple[str, str]]:
     """Yield the lines and what of each is text, those of the standard input as they come.
 
     Raises:
@@ -75,7 +75,7 @@ def _lines(args) -> Iterator[Tuple[str, str]]:
         raise DataError("- is empty: nothing to score")
 
 
-def _report_unknown(texts: List[str], dictionary, data: str) -> None:
+def _report_unknown(texts: list[str], dictionary, data: str) -> None:
     unknown = [word for text in texts for word in text.split() if word not in dictionary.indices]
     if unknown:
         logger.warning(
@@ -84,7 +84,7 @@ def _report_unknown(texts: List[str], dictionary, data: str) -> None:
         )
 
 
-def _field(line: str, field: Optional[int], where: str) -> str:
+def _field(line: str, field: int | None, where: str) -> str:
     if field is None:
         return line
     parts = line.split("\t")
@@ -94,7 +94,7 @@ def _field(line: str, field: Optional[int], where: str) -> str:
 
 
 @torch.no_grad()
-def score_lines(hub, texts: List[str], running: bool = False, block: int = 512) -> Iterator[Tuple[float, int]]:
+def score_lines(hub, texts: list[str], running: bool = False, block: int = 512) -> Iterator[tuple[float, int]]:
     """Yield the log-probability (natural logarithm) and the number of tokens of every line, its ``</s>`` included.
 
     A line with an impossible word scores -inf.
@@ -169,7 +169,7 @@ def _limit(model, args) -> None:
     logger.info(f"vocabulary limited to {len(words):,} words of {args.limit_vocabulary}, {added:,} of them new")
 
 
-def _run_open(model, lines: Iterable[Tuple[str, str]], args) -> None:
+def _run_open(model, lines: Iterable[tuple[str, str]], args) -> None:
     """Score lines as they come, each with what of it is text, and report at the end."""
     lexicon, mass = data_lexicon(model.decoder.origin, args.lexicon_path), _mass(model.decoder.dictionary, args)
     whole_words = pieces_of(model.decoder.dictionary.symbols) is None
@@ -197,7 +197,7 @@ def write_score(score: float, tokens: int, line: str) -> None:
     sys.stdout.flush()
 
 
-def _fixed_mass(given: str) -> Optional[float]:
+def _fixed_mass(given: str) -> float | None:
     if given in (ADAPTIVE, UNK):
         return None
     try:
@@ -209,7 +209,7 @@ def _fixed_mass(given: str) -> Optional[float]:
     return mass
 
 
-def _mass(dictionary, args) -> Optional[NewWordMass]:
+def _mass(dictionary, args) -> NewWordMass | None:
     given = args.new_word_mass or ADAPTIVE
     fixed = _fixed_mass(given)
     if fixed is not None:
@@ -217,7 +217,7 @@ def _mass(dictionary, args) -> Optional[NewWordMass]:
     return None if given == UNK else NewWordMass(rate_of_new_words(_trained_counts(dictionary, Path(args.data))))
 
 
-def _trained_counts(dictionary, data: Path) -> List[int]:
+def _trained_counts(dictionary, data: Path) -> list[int]:
     """Return how often the training text has each of its words."""
     known = trained_words(data, len(dictionary))
     entries = zip(dictionary.symbols, dictionary.count, itertools.repeat(True) if known is None else known)

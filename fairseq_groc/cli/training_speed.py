@@ -3,7 +3,7 @@
 import shlex
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any
 
 from fairseq_groc.arguments import add_out, positive, whole
 from fairseq_groc.errors import DataError, OptionError
@@ -45,7 +45,7 @@ def run(args) -> None:
         draw(rows, args.out.with_suffix(".png"))
 
 
-def _models(pairs: List[str]) -> Dict[str, List[str]]:
+def _models(pairs: list[str]) -> dict[str, list[str]]:
     models = {}
     for pair in pairs:
         name, _, options = pair.partition("=")
@@ -55,8 +55,8 @@ def _models(pairs: List[str]) -> Dict[str, List[str]]:
     return models
 
 
-def _turns(args, models: Dict[str, List[str]]) -> Dict[str, List[Speed]]:
-    turns: Dict[str, List[Speed]] = {name: [] for name in models}
+def _turns(args, models: dict[str, list[str]]) -> dict[str, list[Speed]]:
+    turns: dict[str, list[Speed]] = {name: [] for name in models}
     for turn in range(args.rounds):
         for name, model in models.items():
             print(f"round {turn + 1} of {args.rounds}: {name}", file=sys.stderr, flush=True)
@@ -65,11 +65,11 @@ def _turns(args, models: Dict[str, List[str]]) -> Dict[str, List[Speed]]:
     return turns
 
 
-def draw(rows: List[Dict[str, Any]], path: Path) -> None:
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
     """Save bars of the relative times, with their ranges."""
     figure, axes = pyplot().subplots(figsize=(7, 0.9 + 0.36 * len(rows)))
     places, values = range(len(rows)), [row["relative"] for row in rows]
-    errors: Tuple[List[float], ...] = tuple(
+    errors: tuple[list[float], ...] = tuple(
         [abs(row["relative_range"][side] - row["relative"]) for row in rows] for side in (0, 1)
     )
     axes.barh(places, values, xerr=errors, height=0.6, color="#4878a8", error_kw={"ecolor": "#333333", "capsize": 3})

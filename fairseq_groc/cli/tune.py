@@ -2,7 +2,6 @@
 
 import math
 from pathlib import Path
-from typing import Dict
 
 from fairseq_groc.adapters import CACHES, OPTIONS, Adapter, AdapterSettings
 from fairseq_groc.arguments import add_break_mode, add_out, add_text, positive
@@ -96,14 +95,14 @@ def grid_of(args) -> Grid:
     return Grid.of(args.cache, given)
 
 
-def tune(found: Pass, states: States, adapter: Adapter, grid: Grid, extend: bool) -> Dict[AdapterSettings, float]:
+def tune(found: Pass, states: States, adapter: Adapter, grid: Grid, extend: bool) -> dict[AdapterSettings, float]:
     """Return the perplexity of every setting of a grid, which grows where the best is at its edge; print what is done.
 
     Raises:
         OptionError: no setting makes all tokens possible.
         DataError: a perplexity is no number.
     """
-    tried: Dict[AdapterSettings, float] = {}
+    tried: dict[AdapterSettings, float] = {}
     first = grid
     largest = len(found.lprobs) + (adapter.remembered.store.count if adapter.remembered else 0)
     while True:

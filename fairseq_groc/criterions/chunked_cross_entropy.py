@@ -1,7 +1,7 @@
 """``chunked_cross_entropy``: fairseq's ``cross_entropy`` with memory flat in the vocabulary."""
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, Tuple
+from typing import Any
 
 from fairseq.criterions import register_criterion
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion, CrossEntropyCriterionConfig
@@ -58,7 +58,7 @@ class ChunkedCrossEntropyCriterion(CrossEntropyCriterion):
         losses, _, penalty = self.losses(model, sample)
         return self.reduced(losses, penalty, sample, reduce)
 
-    def losses(self, model, sample) -> Tuple[Tensor, Tensor, Any]:
+    def losses(self, model, sample) -> tuple[Tensor, Tensor, Any]:
         """Return -log p of every target, of the adapted model and of the model alone, (B T), 0 for padding; and the penalty."""
         decoder = getattr(model, "decoder", model)  # fairseq's wrappers of several workers pass it on
         if not isinstance(decoder, WordDecoder):
@@ -69,7 +69,7 @@ class ChunkedCrossEntropyCriterion(CrossEntropyCriterion):
         adapted, own = decoder.losses(h, extra, matrices, target, self.vocabulary_chunk)
         return adapted.flatten(), own.flatten(), self.penalty(decoder, extra, target) if model.training else 0.0
 
-    def penalty(self, decoder: WordDecoder, extra: Dict[str, Any], target: Tensor) -> Any:
+    def penalty(self, decoder: WordDecoder, extra: dict[str, Any], target: Tensor) -> Any:
         """Return what training adds to the mean loss of a token.
 
         Raises:

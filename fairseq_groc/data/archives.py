@@ -7,9 +7,10 @@ import logging
 import tarfile
 import zipfile
 import zlib
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
-from typing import IO, Iterator, NamedTuple, cast
+from typing import IO, NamedTuple, cast
 from urllib.error import URLError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 

@@ -7,11 +7,11 @@ import logging
 import random
 import re
 from array import array
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Dict, Iterable, Iterator, Optional, Tuple
 
 from tqdm import tqdm
 
@@ -34,7 +34,7 @@ class Source:
     """
 
     published: Published
-    first: Dict[str, str] = field(default_factory=dict)
+    first: dict[str, str] = field(default_factory=dict)
     shuffled: bool = False
 
 
@@ -51,7 +51,7 @@ SOURCES["web"] = Source(_WEB, shuffled=True)
 SOURCES["wiki"] = Source(_WIKI, {"valid": "wiki.valid.tokens", "test": "wiki.test.tokens"})
 
 
-def sizes_of(text: Optional[str]) -> Dict[str, int]:
+def sizes_of(text: str | None) -> dict[str, int]:
     """Return the tokens of each split, as written for ``--tokens``; None: the paper's."""
     if text is None:
         return SIZES
@@ -60,7 +60,7 @@ def sizes_of(text: Optional[str]) -> Dict[str, int]:
     return dict(zip(SIZES, map(int, text.split(","))))
 
 
-def cut(name: str, folder: Path, sizes: Dict[str, int], seed: int = 1) -> Iterator[Tuple[str, Iterable[str]]]:
+def cut(name: str, folder: Path, sizes: dict[str, int], seed: int = 1) -> Iterator[tuple[str, Iterable[str]]]:
     """Yield each split with its lines, tokenised and lower-cased, which must be read before the next split is asked for.
 
     Args:

@@ -7,8 +7,9 @@ import hashlib
 import json
 import os
 import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Dict, Iterator, Optional, Sequence, Set, Tuple
+from typing import Any
 
 import numpy as np
 from fairseq.data import Dictionary
@@ -19,7 +20,7 @@ from fairseq_groc.errors import DataError
 FILE = "binarised.json"
 
 
-def note_folder(folder: Path, words: Sequence[str], trained: Optional[np.ndarray]) -> None:
+def note_folder(folder: Path, words: Sequence[str], trained: np.ndarray | None) -> None:
     """Write, beside the texts that were just binarised, their checksums and the fingerprint of their dictionary.
 
     Args:
@@ -28,14 +29,14 @@ def note_folder(folder: Path, words: Sequence[str], trained: Optional[np.ndarray
         trained: mask (V) of the entries that the training text has; None: nobody knows
     """
     texts = {path.stem: _checksum(path.with_suffix("")) for path in sorted(Path(folder).glob("*.bin"))}
-    note: Dict[str, Any] = {"dictionary": words_fingerprint(words), "texts": texts}
+    note: dict[str, Any] = {"dictionary": words_fingerprint(words), "texts": texts}
     if trained is not None:  # where runs of such entries begin and end: they are nearly always one
         edges = np.flatnonzero(np.diff(np.concatenate([[0], trained.astype(np.int8), [0]])))
         note["trained"] = edges.tolist()
     (Path(folder) / FILE).write_text(json.dumps(note) + "\n")
 
 
-def trained_words(folder: Path, size: int) -> Optional[np.ndarray]:
+def trained_words(folder: Path, size: int) -> np.ndarray | None:
     """Return the mask (V) of the entries of a dictionary of *size* that the training text has; None if nothing says so.
 
     Raises:
@@ -66,7 +67,7 @@ def folder_dictionary(folder: Path) -> Dictionary:
     return dictionary
 
 
-def known_words(folder: Path, words: Sequence[str]) -> Set[str]:
+def known_words(folder: Path, words: Sequence[str]) -> set[str]:
     """Return those of a folder's words that its training text has; all of them if nothing says which these are."""
     mask = trained_words(folder, len(words))
     return {word for i, word in enumerate(words) if mask is None or mask[i]}
@@ -107,7 +108,7 @@ def _checksum(prefix: Path) -> int:
 
 
 @functools.lru_cache(maxsize=64)
-def _crc(*stamped: Tuple[Path, int, int]) -> int:
+def _crc(*stamped: tuple[Path, int, int]) -> int:
     total = 0
     for path, *_ in stamped:
         for piece in pieces(path):
@@ -115,7 +116,7 @@ def _crc(*stamped: Tuple[Path, int, int]) -> int:
     return total
 
 
-def _note(folder: Path) -> Dict[str, Any]:
+def _note(folder: Path) -> dict[str, Any]:
     path = folder / FILE
     if not os.path.lexists(path):  # a link to nothing is not readable
         return {}

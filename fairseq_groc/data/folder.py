@@ -5,9 +5,9 @@ import logging
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator, List, Optional
 
 from filelock import FileLock, Timeout
 
@@ -21,7 +21,7 @@ LAST = ["dict.txt", FILE]  # without the dictionary nothing is read, and the not
 logger = logging.getLogger(__name__)
 
 
-def check_target(target: str, *read: Optional[str]) -> Path:
+def check_target(target: str, *read: str | None) -> Path:
     """Return the folder to write.
 
     Args:
@@ -103,7 +103,7 @@ def _swap(made: Path, folder: Path) -> None:
         os.replace(made / name, folder / name)
 
 
-def _texts(folder: Path) -> List[Path]:
+def _texts(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if TEXTS.fullmatch(path.name)] if folder.is_dir() else []
 
 

@@ -2,8 +2,8 @@
 
 import itertools
 import logging
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional, Sequence
 
 from fairseq_groc.dictionary import load_dictionary, real_words
 from fairseq_groc.errors import DataError
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 NAMED = 5  # entries of each kind
 
 
-def lexicon_of(args, words: Optional[Sequence[str]] = None) -> Lexicon:
+def lexicon_of(args, words: Sequence[str] | None = None) -> Lexicon:
     """Return the lexicon that the options say.
 
     Args:

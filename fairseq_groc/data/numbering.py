@@ -3,8 +3,9 @@
 import struct
 from array import array
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Dict, Iterable, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from fairseq.data import Dictionary
@@ -29,7 +30,7 @@ class Numbering:
 
     def __init__(self, eos: str) -> None:
         self._eos = eos
-        self._numbers: Dict[str, int] = defaultdict()
+        self._numbers: dict[str, int] = defaultdict()
         self._numbers.default_factory = self._numbers.__len__  # type: ignore[attr-defined]
 
     def write(self, path: Path, lines: Iterable[str]) -> Text:

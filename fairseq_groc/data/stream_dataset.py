@@ -6,7 +6,6 @@ import itertools
 import os
 import struct
 from pathlib import Path
-from typing import List, Optional
 
 import numpy as np
 import torch
@@ -17,7 +16,7 @@ from fairseq_groc.data.streams import BatchPlan, plan_lines, plan_text
 from fairseq_groc.errors import DataError
 
 
-def open_text(path: str, dictionary: Dictionary, dataset_impl: Optional[str], combine: bool):
+def open_text(path: str, dictionary: Dictionary, dataset_impl: str | None, combine: bool):
     """Open binarised text at the prefix *path*.
 
     Raises:
@@ -94,7 +93,7 @@ class StreamDataset(FairseqDataset):
 
     def plan(
         self, epoch: int, batch_size: int, num_shards: int, block: int, vary: bool = False, shuffle: bool = False, seed: int = 1
-    ) -> List[BatchPlan]:
+    ) -> list[BatchPlan]:
         """Return the batches of one pass, those of all shards interleaved."""
         if not self.independent_lines:
             plans = plan_text(self.name, epoch, self.num_tokens_total, batch_size, num_shards, block, vary, seed)
@@ -131,7 +130,7 @@ class StreamDataset(FairseqDataset):
     def __getitem__(self, plan: BatchPlan) -> dict:
         return self._batch(plan)
 
-    def collater(self, samples: List[dict]) -> dict:
+    def collater(self, samples: list[dict]) -> dict:
         return samples[0]
 
     def _batch(self, plan: BatchPlan) -> dict:
@@ -158,7 +157,7 @@ class StreamDataset(FairseqDataset):
         """Return what else the model is told of a batch: ``context``, of its lines, reaches the prefix encoder. None as yet."""
         return {}
 
-    def _ids(self, plan: BatchPlan) -> List[int]:
+    def _ids(self, plan: BatchPlan) -> list[int]:
         """Return what fairseq prints beside the words: a stream's first token, or a line's number (-1 for no line)."""
         if not self.independent_lines:
             return list(plan.streams)
@@ -199,7 +198,7 @@ class LinesForInference(FairseqDataset):
     Unlike fairseq's own, the ``</s>`` at the end of a line is scored as well.
     """
 
-    def __init__(self, tokens: List[torch.Tensor], dictionary: Dictionary):
+    def __init__(self, tokens: list[torch.Tensor], dictionary: Dictionary):
         self.tokens = tokens
         self.dictionary = dictionary
         self.sizes = np.array([len(t) for t in tokens])
@@ -210,7 +209,7 @@ class LinesForInference(FairseqDataset):
     def __getitem__(self, index: int) -> dict:
         return {"id": index, "tokens": self.tokens[index]}
 
-    def collater(self, samples: List[dict]) -> dict:
+    def collater(self, samples: list[dict]) -> dict:
         pad, eos = self.dictionary.pad(), self.dictionary.eos()
         # prepending </s> and dropping the last token is what move_eos_to_beginning does for lines that end in </s>
         source = [torch.cat([s["tokens"].new_tensor([eos]), s["tokens"][:-1]]) for s in samples]

@@ -7,13 +7,14 @@ independent, many groups of lines.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Iterator, List, Sequence, Tuple
 
 import numpy as np
 
-Span = Tuple[int, int]  # tokens [begin, end) of a text
+Span = tuple[int, int]  # tokens [begin, end) of a text
 
 
 @dataclass(frozen=True)
@@ -45,22 +46,22 @@ class BatchPlan:
     """
 
     block: Block
-    rows: Tuple[Span, ...]
-    streams: Tuple[int, ...]
+    rows: tuple[Span, ...]
+    streams: tuple[int, ...]
 
 
-def split_streams(num_tokens: int, num_streams: int) -> List[Span]:
+def split_streams(num_tokens: int, num_streams: int) -> list[Span]:
     """Cut a text into contiguous streams whose lengths differ by one at most; every token is in exactly one."""
     bounds = [i * num_tokens // num_streams for i in range(num_streams + 1)]
-    return list(zip(bounds, bounds[1:]))
+    return list(itertools.pairwise(bounds))
 
 
-def fixed_lengths(longest: int, block: int) -> List[int]:
+def fixed_lengths(longest: int, block: int) -> list[int]:
     """Return block lengths that cover *longest* tokens."""
     return [min(block, longest - i) for i in range(0, longest, block)]
 
 
-def varied_lengths(longest: int, block: int, seed: int, epoch: int) -> List[int]:
+def varied_lengths(longest: int, block: int, seed: int, epoch: int) -> list[int]:
     """Return random block lengths as AWD-LSTM draws them (Merity et al. 2018, section 4.1), from (seed, epoch) alone.
 
     The mean is *block* with probability 0.95, else half of it; the standard deviation is 5; at least 5 tokens.
@@ -86,7 +87,7 @@ def plan_group(text: str, epoch: int, group: int, streams: Sequence[Span], lengt
 
 def plan_text(
     text: str, epoch: int, num_tokens: int, batch_size: int, num_shards: int, block: int, vary: bool = False, seed: int = 1
-) -> List[BatchPlan]:
+) -> list[BatchPlan]:
     """Plan a running text: ``batch_size`` streams for each of ``num_shards`` workers, batch i for worker i mod N."""
     streams = split_streams(num_tokens, batch_size * num_shards)
     longest = max(b - a for a, b in streams)
@@ -98,7 +99,7 @@ def plan_text(
 
 def plan_lines(
     text: str, epoch: int, lines: Sequence[Span], batch_size: int, num_shards: int, block: int, order: Sequence[int]
-) -> List[BatchPlan]:
+) -> list[BatchPlan]:
     """Plan independent lines: groups of ``batch_size`` lines, every line from the zero state.
 
     Args:
@@ -107,7 +108,7 @@ def plan_lines(
     """
     groups = [[lines[i] for i in order[k : k + batch_size]] for k in range(0, len(order), batch_size)]
     groups += [[]] * (math.ceil(len(groups) / num_shards) * num_shards - len(groups))
-    batches: List[BatchPlan] = []
+    batches: list[BatchPlan] = []
     for first in range(0, len(groups), num_shards):
         step = [group or [(0, 0)] for group in groups[first : first + num_shards]]
         longest = max(b - a for group in step for a, b in group)

@@ -1,8 +1,8 @@
 """Raw text: lines, checked as they are read; tokenised and lower-cased if asked."""
 
 import codecs
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Callable, Iterable, Iterator, Optional
 
 from tqdm import tqdm
 
@@ -71,7 +71,7 @@ def check_text(text: str, where: str) -> None:
             raise DataError(f"{where}: contains {word}, which fairseq reserves. Remove or respell it.")
 
 
-def cleaner(language: Optional[str], lower: bool) -> Callable[[str], str]:
+def cleaner(language: str | None, lower: bool) -> Callable[[str], str]:
     """Return a function that tokenises a line for a language, if one is given, and lower-cases it."""
     tokenize = _tokenizer(language) if language else lambda line: line
 

@@ -6,4 +6,4 @@ from fairseq_groc.embeddings.compositional import CompositionalEmbedding
 from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.registry import Option
 
-__all__ = ["Option", "EMBEDDINGS", "AdaptiveRows", "CompositionalEmbedding", "WordEmbedding", "WordRows", "register_embedding"]
+__all__ = ["EMBEDDINGS", "AdaptiveRows", "CompositionalEmbedding", "Option", "WordEmbedding", "WordRows", "register_embedding"]

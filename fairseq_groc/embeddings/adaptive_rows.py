@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -50,7 +51,7 @@ class AdaptiveRows(WordEmbedding):
         self.register_buffer("_place", self._places(), persistent=False)
 
     @classmethod
-    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> AdaptiveRows:
+    def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> AdaptiveRows:
         return cls(words, dim, settings["output_cutoffs"], settings["output_factor"])
 
     def begin(self, vocabulary, limit: float) -> None:
@@ -62,7 +63,7 @@ class AdaptiveRows(WordEmbedding):
         number = {word: i for i, word in enumerate(word for rows in self._tables() for word in rows.words)}
         return torch.tensor([number[word] for word in self.words])
 
-    def _tables(self) -> List[WordRows]:
+    def _tables(self) -> list[WordRows]:
         return [rows for rows in self.bins if isinstance(rows, WordRows)]
 
     def forward(self, vocabulary=None) -> Tensor:
@@ -97,7 +98,7 @@ class AdaptiveRows(WordEmbedding):
         bin_of = {word: i for i, found in enumerate(saved) if found for word in found[0]}
         if not bin_of:
             return  # a state without words is this dictionary's
-        members: List[List[str]] = [[] for _ in self.bins]
+        members: list[list[str]] = [[] for _ in self.bins]
         for word in self.words:
             members[bin_of.get(word, len(members) - 1)].append(word)
         same = all(table.words == words for table, words in zip(self._tables(), members))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Type
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -24,21 +25,21 @@ class WordEmbedding(nn.Module):
     can_be_sampled = False  # whether a training step may compute some words alone, by the members of ``CompositionalEmbedding``
 
     @classmethod
-    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> WordEmbedding:
+    def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> WordEmbedding:
         """Return an embedding of the words of a dictionary to size d by its options, by name."""
         raise NotImplementedError
 
     @staticmethod
-    def lexicon_parts(settings: Dict[str, Any]) -> Tuple[bool, bool]:
+    def lexicon_parts(settings: dict[str, Any]) -> tuple[bool, bool]:
         """Say whether it reads words' relations, and whether their definitions."""
         return False, False
 
-    def begin(self, vocabulary: Optional[Vocabulary], limit: float) -> None:
+    def begin(self, vocabulary: Vocabulary | None, limit: float) -> None:
         """Set the parameters that training begins with, to the size of numbers drawn uniformly from -limit to limit."""
         for parameter in self.parameters():
             parameter.data.uniform_(-limit, limit)
 
-    def forward(self, vocabulary: Optional[Vocabulary] = None) -> Tensor:
+    def forward(self, vocabulary: Vocabulary | None = None) -> Tensor:
         """Return the embeddings of all words, (V, d).
 
         Args:
@@ -47,7 +48,7 @@ class WordEmbedding(nn.Module):
         raise NotImplementedError
 
 
-EMBEDDINGS: Registry[Type[WordEmbedding]] = Registry("word embedding")
+EMBEDDINGS: Registry[type[WordEmbedding]] = Registry("word embedding")
 
 
 FILTERS = {  # of all that reads spellings

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 import math
-from contextlib import nullcontext
-from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence, Tuple, cast
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -29,18 +30,18 @@ SURFACE = {  # options besides --char-filters, which all that reads spellings ha
 DEFAULT_CHUNK = 32_768  # forms at a time: up to 3 GB with the released model's filters
 
 
-def products_in(precision: Optional[torch.dtype], like: Tensor) -> ContextManager:
+def products_in(precision: torch.dtype | None, like: Tensor) -> AbstractContextManager:
     """Make matrix products in *precision* on the device of a tensor; None: as they are made there."""
     return nullcontext() if precision is None else torch.autocast(like.device.type, dtype=precision)
 
 
-def project(linear: nn.Linear, x: Tensor, precision: Optional[torch.dtype]) -> Tensor:
+def project(linear: nn.Linear, x: Tensor, precision: torch.dtype | None) -> Tensor:
     """Apply *linear* in *precision* and return the type of its weights; None: as it is."""
     with products_in(precision, x):
         return linear(x) if precision is None else linear(x).to(linear.weight.dtype)
 
 
-def filter_widths(counts: Sequence[int]) -> List[Tuple[int, int]]:
+def filter_widths(counts: Sequence[int]) -> list[tuple[int, int]]:
     """Return (width, count) pairs from the counts for widths 1, 2, ..."""
     return [(width, count) for width, count in enumerate(counts, start=1) if count > 0]
 
@@ -70,11 +71,11 @@ class SurfaceEncoder(nn.Module):
         highway_layers: how many highway layers follow
     """
 
-    def __init__(self, dim: int, char_embed_dim: int, filters: Sequence[Tuple[int, int]], highway_layers: int):
+    def __init__(self, dim: int, char_embed_dim: int, filters: Sequence[tuple[int, int]], highway_layers: int):
         super().__init__()
         self.widths = [width for width, _ in filters]
         self.chunk = DEFAULT_CHUNK
-        self.training_precision: Optional[torch.dtype] = None
+        self.training_precision: torch.dtype | None = None
         self.characters = nn.Embedding(NUM_SYMBOLS, char_embed_dim)
         self.filters = nn.ModuleList(nn.Linear(width * char_embed_dim, count) for width, count in filters)
         features = sum(count for _, count in filters)
@@ -82,27 +83,27 @@ class SurfaceEncoder(nn.Module):
         self.projection = nn.Linear(features, dim, bias=False)
 
     @classmethod
-    def from_settings(cls, dim: int, settings: Dict[str, Any]) -> SurfaceEncoder:
+    def from_settings(cls, dim: int, settings: dict[str, Any]) -> SurfaceEncoder:
         filters = filter_widths(settings["char_filters"])
         return cls(dim, settings["char_embed_dim"], filters, settings["highway_layers"])
 
     @property
-    def precision(self) -> Optional[torch.dtype]:
+    def precision(self) -> torch.dtype | None:
         """The type of matrix products in training, ``training_precision``; None: that of the parameters."""
         return self.training_precision if self.training else None
 
-    def forward(self, vocabulary: Vocabulary, forms: Optional[Tensor] = None) -> Tensor:
+    def forward(self, vocabulary: Vocabulary, forms: Tensor | None = None) -> Tensor:
         """Return the encodings of some forms, (f, d), by their numbers; None: of all.
 
         More than two ``chunk`` of forms are encoded in pieces, and once more in the backward pass, so that memory is bounded.
         """
         return self._in_chunks(self._encode, vocabulary, forms)
 
-    def features(self, vocabulary: Vocabulary, forms: Optional[Tensor] = None) -> Tensor:
+    def features(self, vocabulary: Vocabulary, forms: Tensor | None = None) -> Tensor:
         """Return what the projection gets, (f, C), in the type that its product is made in."""
         return self._in_chunks(self._features, vocabulary, forms)
 
-    def _in_chunks(self, encode: Callable, vocabulary: Vocabulary, forms: Optional[Tensor]) -> Tensor:
+    def _in_chunks(self, encode: Callable, vocabulary: Vocabulary, forms: Tensor | None) -> Tensor:
         count = vocabulary.num_forms if forms is None else len(forms)
         if count <= 2 * self.chunk:  # two pieces would save too little for encoding all of them twice
             return encode(vocabulary, forms)
@@ -116,10 +117,10 @@ class SurfaceEncoder(nn.Module):
                 logger.info(f"encoded {done:,} of {count:,} forms")
         return torch.cat(encoded)
 
-    def _encode(self, vocabulary: Vocabulary, forms: Optional[Tensor]) -> Tensor:
+    def _encode(self, vocabulary: Vocabulary, forms: Tensor | None) -> Tensor:
         return project(self.projection, self._features(vocabulary, forms), self.precision)
 
-    def _features(self, vocabulary: Vocabulary, forms: Optional[Tensor]) -> Tensor:
+    def _features(self, vocabulary: Vocabulary, forms: Tensor | None) -> Tensor:
         ngrams, windows = zip(*(vocabulary.spellings(width) for width in self.widths))
         filters = [cast(nn.Linear, linear) for linear in self.filters]
         weights, biases = [f.weight for f in filters], [f.bias for f in filters]
@@ -160,11 +161,11 @@ class CompositionalEmbedding(WordEmbedding):
         self.compose = nn.Linear(parts * dim, dim, bias=False) if parts > 1 else None
 
     @classmethod
-    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> CompositionalEmbedding:
+    def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> CompositionalEmbedding:
         return cls(SurfaceEncoder.from_settings(dim, settings), dim, *cls.lexicon_parts(settings))
 
     @staticmethod
-    def lexicon_parts(settings: Dict[str, Any]) -> Tuple[bool, bool]:
+    def lexicon_parts(settings: dict[str, Any]) -> tuple[bool, bool]:
         return settings["lexicon_parts"] in ("both", "relations"), settings["lexicon_parts"] in ("both", "definitions")
 
     @torch.no_grad()
@@ -192,7 +193,7 @@ class CompositionalEmbedding(WordEmbedding):
         means = [bags.mean(forms) for bags in self.parts(vocabulary)]  # (V, d) each
         return self._join([forms[: vocabulary.num_words], *means])
 
-    def of_words(self, vocabulary: Vocabulary, entries: Tensor, encode: Optional[Encode] = None) -> Tensor:
+    def of_words(self, vocabulary: Vocabulary, entries: Tensor, encode: Encode | None = None) -> Tensor:
         """Return the embeddings of some words, (n, d), at the cost of the forms that they are made of.
 
         Args:
@@ -211,7 +212,7 @@ class CompositionalEmbedding(WordEmbedding):
         means = [average(encoded, items, bags.starts) for items, bags in zip(others, picked)]
         return self._join([encoded.index_select(0, own), *means])
 
-    def _join(self, parts: List[Tensor]) -> Tensor:
+    def _join(self, parts: list[Tensor]) -> Tensor:
         """Return W_c [c ; r ; d] from its parts, (n, d) each."""
         if self.compose is None:
             return parts[0]
@@ -219,7 +220,7 @@ class CompositionalEmbedding(WordEmbedding):
         joined = torch.cat([part.to(precision or part.dtype) for part in parts], dim=1)  # rounded first: half as much to copy
         return project(self.compose, joined, precision)
 
-    def parts(self, vocabulary: Vocabulary) -> List[Bags]:
+    def parts(self, vocabulary: Vocabulary) -> list[Bags]:
         """Return every word's bags of forms that it is composed from, besides its own."""
         chosen = ((self.relations, vocabulary.relations), (self.definitions, vocabulary.definitions))
         return [bags() for present, bags in chosen if present]

@@ -6,7 +6,7 @@ V: words; w: width of a correction; d: embedding size.
 from __future__ import annotations
 
 import logging
-from typing import Optional, Sequence, Tuple
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -43,9 +43,9 @@ class Corrections(nn.Module):
         self.map = nn.Linear(width, dim, bias=False) if width != dim else None
         self.dropout, self.where = dropout, where
         self._occurrences, self._least = torch.zeros(0, dtype=torch.long), 1  # of words in the text that is trained on
-        self._have: Optional[Tensor] = None  # in training: mask (V) of those that have one or get one
+        self._have: Tensor | None = None  # in training: mask (V) of those that have one or get one
         self._chance = torch.zeros(0)  # in training: of each word to go without in a step, (V)
-        self._kept: Optional[Tensor] = None  # m, (V, 1)
+        self._kept: Tensor | None = None  # m, (V, 1)
         self.register_load_state_dict_post_hook(_look_again)
 
     def begin(self, occurrences: Tensor, least: int = 1) -> int:
@@ -78,12 +78,12 @@ class Corrections(nn.Module):
         kept = torch.rand(size, generator=random) >= self._chance
         self._kept = (self._have & kept.to(self._have.device)).unsqueeze(1).to(self.rows.weight.dtype)
 
-    def forward(self) -> Tuple[Tensor, Tensor]:
+    def forward(self) -> tuple[Tensor, Tensor]:
         """Return M R (V, d) and R^b (V), of some words alone where tables are told so (``growth.rows_of``)."""
         rows, bias = self.rows(), self.bias()
         return rows if self.map is None else self.map(rows), bias
 
-    def correct(self, inputs: Tensor, outputs: Tensor, bias: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+    def correct(self, inputs: Tensor, outputs: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return E_in (V, d), E_out (V, d) and the bias (V), corrected.
 
         Args:

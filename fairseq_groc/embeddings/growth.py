@@ -5,8 +5,9 @@ V: words; n: words that are added.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,7 @@ class GrowingRows:
     """A matrix to which rows are appended: they are written into spare room, and all are copied only when that is full."""
 
     def __init__(self) -> None:
-        self._buffer: Optional[Tensor] = None
+        self._buffer: Tensor | None = None
         self._used = 0
 
     def append(self, rows: Tensor, new: Tensor) -> Tensor:
@@ -52,7 +53,7 @@ class Entries:
 
     name = "given"
 
-    def __init__(self, entries: Dict[str, Entry]):
+    def __init__(self, entries: dict[str, Entry]):
         self._entries = entries
 
     def fingerprint(self) -> str:
@@ -62,7 +63,7 @@ class Entries:
         return self._entries[word]
 
 
-def vocabulary_of(entries: Dict[str, Entry], widths: Sequence[int]) -> Vocabulary:
+def vocabulary_of(entries: dict[str, Entry], widths: Sequence[int]) -> Vocabulary:
     """Return words as a vocabulary of their own, without special entries.
 
     A word's embedding is a function of the word alone, so it is the same here as among all others.
@@ -85,7 +86,7 @@ def add_words(module: nn.Module, words: Sequence[str]) -> None:
 @contextmanager
 def rows_of(module: nn.Module, part: slice) -> Iterator[None]:
     """Let all tables below a module read the rows of some words alone: so a head computes these words."""
-    tables: List[Any] = [table for table in module.modules() if hasattr(table, "part")]
+    tables: list[Any] = [table for table in module.modules() if hasattr(table, "part")]
     for table in tables:
         table.part = part
     try:

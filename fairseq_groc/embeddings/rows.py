@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,10 +39,10 @@ class WordRows(WordEmbedding):
         self._any_missing = False
         self._growing = GrowingRows()
         self._trained: Sequence[int] = range(len(self.words))  # rows that had been trained when they came here
-        self._examples: Optional[List[int]] = None
+        self._examples: list[int] | None = None
 
     @classmethod
-    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> WordRows:
+    def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> WordRows:
         return cls(words, dim)
 
     def forward(self, vocabulary=None) -> Tensor:
@@ -61,7 +62,7 @@ class WordRows(WordEmbedding):
         self._any_missing = bool(self._missing.any())
         self.words.extend(words)
 
-    def unknown(self) -> Optional[Tensor]:
+    def unknown(self) -> Tensor | None:
         """Return the mask (V) of words that never had a row, or None if all had."""
         return self._missing if self._any_missing else None
 
@@ -71,7 +72,7 @@ class WordRows(WordEmbedding):
             self._trained, self._examples = range(len(self.words)), None
         return super().train(mode)
 
-    def _example_rows(self) -> List[int]:
+    def _example_rows(self) -> list[int]:
         """Return which rows new ones are drawn like: those of words that were trained, not of entries that no text has."""
         if self._examples is None:
             self._examples = [i for i in self._trained if is_predictable(self.words[i])]
@@ -111,7 +112,7 @@ class WordRows(WordEmbedding):
         state_dict[prefix + "_extra_state"] = self.get_extra_state()
 
 
-def saved_words(state_dict: Dict[str, Any], prefix: str) -> Optional[Tuple[List[str], Tensor]]:
+def saved_words(state_dict: dict[str, Any], prefix: str) -> tuple[list[str], Tensor] | None:
     """Return the words (V) of the rows below a prefix and the mask (V) of those that were never trained; None without words.
 
     A mean of checkpoints says of a word how many of them had never trained it: in all of them, then it is unknown.

@@ -6,7 +6,8 @@ the update) alone, so it is the same on every worker and after resuming.
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, NamedTuple, Optional, Tuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -43,7 +44,7 @@ class Importance:
     """Chances to be drawn in proportion to the norms of the gradients that rows had lately: the sum of draws is least noisy."""
 
     def __init__(self) -> None:
-        self._norms: Optional[Tensor] = None  # a moving average
+        self._norms: Tensor | None = None  # a moving average
 
     def chances(self, count: int, mean: float) -> Tensor:
         """Return a chance for each of so many rows, *mean* on average or less; equal ones while nothing is known."""
@@ -71,7 +72,7 @@ class Refreshed:
 
     def __init__(self, interval: int, seed: int):
         self.interval, self.seed = interval, seed
-        self.rows: Optional[DriftingRows] = None
+        self.rows: DriftingRows | None = None
         self._number = -1
 
     def at(self, number: int, count: int, compute: Callable[[], Tensor]) -> DriftingRows:
@@ -123,7 +124,7 @@ class SampledUpdates:
         within, rate = number % self.interval, IN_TURN * self.fraction
         return ((within + 1) * rate + place).floor() > (within * rate + place).floor()
 
-    def choose(self, vocabulary: Vocabulary, parts: Iterable[Bags], step: Step) -> Tuple[Tensor, Tensor]:
+    def choose(self, vocabulary: Vocabulary, parts: Iterable[Bags], step: Step) -> tuple[Tensor, Tensor]:
         """Return the forms to compute, a mask (F), and the chance that each form had, (F)."""
         tokens, rate = step.tokens.unique(), IN_TURN * self.fraction
         turn = self.draw(vocabulary.num_forms, step.number).to(tokens.device)

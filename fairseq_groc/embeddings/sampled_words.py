@@ -5,8 +5,9 @@ V: words; n: words composed in a step; d: embedding size.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Callable, Optional, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -86,7 +87,7 @@ class _Place(torch.autograd.Function):
     """Return all rows; the gradient of the chosen ones, scaled, goes to what was composed."""
 
     @staticmethod
-    def forward(ctx, now: Tensor, chosen: Tensor, scale: Tensor, rows: Tensor, watch: Optional[Callable]) -> Tensor:
+    def forward(ctx, now: Tensor, chosen: Tensor, scale: Tensor, rows: Tensor, watch: Callable | None) -> Tensor:
         ctx.save_for_backward(chosen, scale)
         ctx.watch, ctx.dtype = watch, now.dtype
         return rows

@@ -5,7 +5,7 @@ V: words; F: forms (the V words first); W: n-gram widths; G_w: distinct n-grams 
 
 from __future__ import annotations
 
-from typing import List, Sequence, Tuple
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -19,13 +19,13 @@ BEGIN, END, FILL, FIRST_SPECIAL = 256, 257, 258, 259
 NUM_SYMBOLS = FIRST_SPECIAL + len(SPECIAL)  # which have a symbol each: they are no spellings
 
 
-def spell(forms: Sequence[bytes], num_special: int = len(SPECIAL)) -> Tuple[np.ndarray, np.ndarray]:
+def spell(forms: Sequence[bytes], num_special: int = len(SPECIAL)) -> tuple[np.ndarray, np.ndarray]:
     """Return the symbols of all forms, one after the other, and where each form begins (F + 1 offsets).
 
     A form is BEGIN, its bytes, END, whole however long it is, so two different words never share a spelling.
     The first *num_special* forms are the dictionary's special entries: one symbol of their own.
     """
-    pieces: List[np.ndarray] = []
+    pieces: list[np.ndarray] = []
     for i, form in enumerate(forms):
         body = np.array([FIRST_SPECIAL + i]) if i < num_special else np.frombuffer(form, dtype=np.uint8)
         pieces.append(np.concatenate([[BEGIN], body, [END]]))
@@ -33,7 +33,7 @@ def spell(forms: Sequence[bytes], num_special: int = len(SPECIAL)) -> Tuple[np.n
     return np.concatenate(pieces).astype(np.int64), offsets
 
 
-def distinct_ngrams(symbols: np.ndarray, offsets: np.ndarray, width: int) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
+def distinct_ngrams(symbols: np.ndarray, offsets: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the distinct n-grams (G, width), for every window its n-gram, and where each form's windows begin.
 
     A form shorter than the window is filled up on the right, so every form has at least one window.
@@ -82,7 +82,7 @@ class Vocabulary(nn.Module):
         self._add_bags("definitions", Bags.from_lists(definitions[0], definitions[1], len(forms)))
 
     @classmethod
-    def of_words(cls, words: Sequence[str], widths: Sequence[int]) -> "Vocabulary":
+    def of_words(cls, words: Sequence[str], widths: Sequence[int]) -> Vocabulary:
         """Build a vocabulary of words without relations and definitions."""
         nothing = np.zeros(0, dtype=np.int64), np.zeros(len(words) + 1, dtype=np.int64)
         return cls([spelling(word) for word in words], nothing, nothing, widths)
@@ -97,7 +97,7 @@ class Vocabulary(nn.Module):
         holders = self._bags(f"{name}_holders") if hasattr(self, f"{name}_holders_items") else None
         return Bags(getattr(self, f"{name}_items"), getattr(self, f"{name}_starts"), holders)
 
-    def spellings(self, width: int) -> Tuple[Tensor, Bags]:
+    def spellings(self, width: int) -> tuple[Tensor, Bags]:
         """Return the symbols of the distinct n-grams, (G, width), and every form's bag of them."""
         return self.ngrams(width), self.windows(width)
 

@@ -4,4 +4,4 @@ from fairseq_groc.encoders.base import ENCODERS, PrefixEncoder, State, register_
 from fairseq_groc.encoders.lstm import LSTMEncoder
 from fairseq_groc.registry import Option
 
-__all__ = ["Option", "ENCODERS", "LSTMEncoder", "PrefixEncoder", "State", "register_encoder"]
+__all__ = ["ENCODERS", "LSTMEncoder", "Option", "PrefixEncoder", "State", "register_encoder"]

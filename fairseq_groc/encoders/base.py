@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional, Tuple, Type
+from collections.abc import Mapping
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -21,7 +22,7 @@ class PrefixEncoder(nn.Module):
     width: int  # of h: where it is not d, the model maps h to d without a bias
 
     @classmethod
-    def from_settings(cls, dim: int, settings: Dict[str, Any]) -> PrefixEncoder:
+    def from_settings(cls, dim: int, settings: dict[str, Any]) -> PrefixEncoder:
         """Return an encoder of embeddings of size d by its options, by name."""
         raise NotImplementedError
 
@@ -30,7 +31,7 @@ class PrefixEncoder(nn.Module):
         for parameter in self.parameters():
             parameter.data.uniform_(-limit, limit)
 
-    def forward(self, x: Tensor, state: Optional[State] = None, context: Optional[Any] = None) -> Tuple[Tensor, Tensor, State]:
+    def forward(self, x: Tensor, state: State | None = None, context: Any | None = None) -> tuple[Tensor, Tensor, State]:
         """Return h (T, B, width), what h was before its dropout (same shape), and the state after it.
 
         Args:
@@ -41,7 +42,7 @@ class PrefixEncoder(nn.Module):
         raise NotImplementedError
 
 
-ENCODERS: Registry[Type[PrefixEncoder]] = Registry("prefix encoder")
+ENCODERS: Registry[type[PrefixEncoder]] = Registry("prefix encoder")
 
 
 def register_encoder(name: str, **options: Option):

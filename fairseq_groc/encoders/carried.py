@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Dict, Optional, Set, Tuple
 
 from fairseq.utils import apply_to_sample
 from torch import Tensor
@@ -12,7 +11,7 @@ from fairseq_groc.data.streams import Block
 from fairseq_groc.encoders.base import State
 
 logger = logging.getLogger(__name__)
-Key = Tuple[str, int, int, int]
+Key = tuple[str, int, int, int]
 
 
 class CarriedState:
@@ -23,8 +22,8 @@ class CarriedState:
     """
 
     def __init__(self) -> None:
-        self._states: Dict[str, Dict[Key, State]] = {}
-        self._update: Optional[int] = None
+        self._states: dict[str, dict[Key, State]] = {}
+        self._update: int | None = None
 
     def begin_update(self, number: int) -> None:
         """Say which update is computed; only a new one lets the states of the last go."""
@@ -33,7 +32,7 @@ class CarriedState:
             for states in self._states.values():
                 _keep_newest(states, 1)
 
-    def before(self, block: Block, batch_size: int) -> Optional[State]:
+    def before(self, block: Block, batch_size: int) -> State | None:
         """Return the state before *block*; None, the zero state, at the beginning of a text."""
         if block.begin == 0:
             return None
@@ -74,14 +73,14 @@ def reordered(state: State, order: Tensor) -> State:
     return apply_to_sample(lambda tensor: tensor.index_select(1, order), state)
 
 
-def _streams(state: State) -> Set[int]:
+def _streams(state: State) -> set[int]:
     """Return of how many streams the tensors of a state are."""
-    sizes: Set[int] = set()
+    sizes: set[int] = set()
     apply_to_sample(lambda tensor: sizes.add(tensor.size(1)), state)
     return sizes
 
 
-def _keep_newest(states: Dict[Key, State], count: int) -> None:
+def _keep_newest(states: dict[Key, State], count: int) -> None:
     for key in list(states)[:-count]:
         del states[key]
 

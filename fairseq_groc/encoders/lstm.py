@@ -5,7 +5,8 @@ T: time; B: streams; d: embedding size; H: hidden units.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple
+import itertools
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -40,16 +41,16 @@ class LSTMEncoder(PrefixEncoder):
         super().__init__()
         self.width = dim
         sizes = [dim] + [hidden] * (layers - 1) + [dim]
-        self.layers = nn.ModuleList(nn.LSTM(a, b) for a, b in zip(sizes, sizes[1:]))
+        self.layers = nn.ModuleList(nn.LSTM(a, b) for a, b in itertools.pairwise(sizes))
         rates = [dropout_in] + [dropout] * (layers - 1)
         self.dropouts = nn.ModuleList(VariationalDropout(p, shared=(0,)) for p in rates)
         self.dropout_out = VariationalDropout(dropout_out, shared=(0,))
 
     @classmethod
-    def from_settings(cls, dim: int, settings: Dict[str, Any]) -> LSTMEncoder:
+    def from_settings(cls, dim: int, settings: dict[str, Any]) -> LSTMEncoder:
         return cls(dim, *(settings[name] for name in LSTMEncoder.options))
 
-    def forward(self, x: Tensor, state: Optional[State] = None, context=None) -> Tuple[Tensor, Tensor, State]:
+    def forward(self, x: Tensor, state: State | None = None, context=None) -> tuple[Tensor, Tensor, State]:
         after = []
         for i, (dropout, lstm) in enumerate(zip(self.dropouts, self.layers)):
             x, end = lstm(dropout(x), None if state is None else tuple(state[i]))  # checkpoints of before have lists

@@ -5,8 +5,9 @@ n: tokens of a text; V: vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,8 +29,8 @@ class Bin:
         relative: the same of all tokens together, in percent of the baseline's loss
     """
 
-    least: Optional[int]
-    most: Optional[int]
+    least: int | None
+    most: int | None
     words: int
     tokens: int
     mean: float
@@ -45,7 +46,7 @@ class Bin:
             return f"> {self.least:,}"
         return f"{self.most:,}" if self.least + 1 == self.most else f"{self.least + 1:,} to {self.most:,}"
 
-    def as_dict(self) -> Dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Return the numbers by name."""
         return {"label": self.label(), **asdict(self)}
 
@@ -57,7 +58,7 @@ def count_occurrences(lines, size: int) -> Tensor:
 
 def by_frequency(
     targets: Tensor, ours: Tensor, baseline: Tensor, counts: Tensor, edges: Sequence[int] = EDGES, unk: int = 3
-) -> List[Bin]:
+) -> list[Bin]:
     """Compare two models on the same text, bin by bin; words that do not occur in the training text have the first bin.
 
     Args:
@@ -69,9 +70,9 @@ def by_frequency(
     """
     differences = (ours - baseline).double()  # of losses, baseline's less ours
     known, occurrences = targets != unk, counts[targets]
-    limits: List[Optional[int]] = [*edges[1:], None]
+    limits: list[int | None] = [*edges[1:], None]
     pairs = [(-1, 0), *zip(edges, limits)] if bool((known & (occurrences == 0)).any()) else list(zip(edges, limits))
-    places: List[Tuple[Optional[int], Optional[int], Tensor]] = [
+    places: list[tuple[int | None, int | None, Tensor]] = [
         (least, most, known & (occurrences > least) & (occurrences <= (most if most is not None else occurrences.max())))
         for least, most in pairs
     ]
@@ -82,7 +83,7 @@ def by_frequency(
     return bins
 
 
-def _bin(least: Optional[int], most: Optional[int], targets: Tensor, differences: Tensor, losses: Tensor) -> Bin:
+def _bin(least: int | None, most: int | None, targets: Tensor, differences: Tensor, losses: Tensor) -> Bin:
     tokens, places = targets.unique(return_inverse=True)
     sums = differences.new_zeros(len(tokens)).index_add_(0, places, differences)
     means = sums / torch.bincount(places, minlength=len(tokens))

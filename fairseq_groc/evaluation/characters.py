@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from fairseq.data.data_utils import post_process
 
@@ -32,7 +33,7 @@ class Pieces(NamedTuple):
         example: a piece
     """
 
-    symbol: Optional[str]
+    symbol: str | None
     example: str
 
     def refusal(self) -> str:
@@ -41,7 +42,7 @@ class Pieces(NamedTuple):
         return f"the vocabulary has pieces of words, as {shown(self.example)}, whose marks are no text: give {remedy}"
 
 
-def pieces_of(symbols: Sequence[str]) -> Optional[Pieces]:
+def pieces_of(symbols: Sequence[str]) -> Pieces | None:
     """Return how pieces of words are marked among the words of a dictionary; None: these are whole words."""
     words = [word for word in symbols if not is_symbol(word)]
     for symbol, mark in [*MARKS.items(), (None, OTHERS)]:

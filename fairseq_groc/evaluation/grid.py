@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any
 
 from fairseq_groc.adapters import CACHES, OPTIONS, AdapterSettings
 
 WEIGHTS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7)  # of a cache; 0.7 and theta 3 were best for composed models on unseen texts
-VALUES: Dict[str, Sequence[float]] = {  # of other options; else their default alone
+VALUES: dict[str, Sequence[float]] = {  # of other options; else their default alone
     "uniform_weight": (0.0, 0.01, 0.03, 0.1),
     "cache_theta": (0.0, 0.3, 1.0, 3.0, 10.0),
     "cache_size": (5_000,),  # GroC, appendix C.4
@@ -28,36 +29,36 @@ class Grid:
     """
 
     cache: str
-    values: Dict[str, Tuple[float, ...]]
+    values: dict[str, tuple[float, ...]]
 
     @classmethod
-    def of(cls, cache: str, given: Mapping[str, Sequence[float]]) -> "Grid":
+    def of(cls, cache: str, given: Mapping[str, Sequence[float]]) -> Grid:
         """Return the grid of what a cache has of the values given; of other options it has the default."""
         own = (f"{cache}_weight", *CACHES[cache].options) if cache != "none" else ()
         names = ("new_word_discount", "uniform_weight", *own)
         return cls(cache, {name: tuple(sorted({*given.get(name, (OPTIONS[name].default,))})) for name in names})
 
-    def settings(self) -> List[AdapterSettings]:
+    def settings(self) -> list[AdapterSettings]:
         """Return every combination; without its weight a cache has no options."""
-        found: Dict[AdapterSettings, None] = {}
+        found: dict[AdapterSettings, None] = {}
         for chosen in itertools.product(*self.values.values()):
             settings = AdapterSettings(**dict(zip(self.values, chosen)))
             found[settings if settings.caches() else AdapterSettings(*chosen[:2])] = None
         return list(found)
 
-    def cache_options(self) -> Tuple[str, ...]:
+    def cache_options(self) -> tuple[str, ...]:
         """Return the names of the cache's own options, without its weight."""
         return CACHES[self.cache].options if self.cache != "none" else ()
 
-    def of_cache(self) -> List[Tuple[float, ...]]:
+    def of_cache(self) -> list[tuple[float, ...]]:
         """Return the combinations of these: what changes how the cache remembers, not how much of it is mixed in."""
         return list(itertools.product(*(self.values[name] for name in self.cache_options()))) if self.cache != "none" else []
 
-    def of_cache_in(self, settings: AdapterSettings) -> Tuple[float, ...]:
+    def of_cache_in(self, settings: AdapterSettings) -> tuple[float, ...]:
         """Return the combination that some settings have."""
         return tuple(getattr(settings, name) for name in self.cache_options())
 
-    def edges(self, best: AdapterSettings, tokens: int) -> List[str]:
+    def edges(self, best: AdapterSettings, tokens: int) -> list[str]:
         """Return the options of several values of which the best is the first or the last, and others are possible.
 
         Args:
@@ -73,14 +74,14 @@ class Grid:
                 found.append(name)
         return found
 
-    def grown(self, best: AdapterSettings, tokens: int, first: "Grid") -> Optional["Grid"]:
+    def grown(self, best: AdapterSettings, tokens: int, first: Grid) -> Grid | None:
         """Return a grid that goes on in geometric steps where the best is at an edge, or None.
 
         Args:
             tokens: what a cache could remember at most
             first: the grid that all began with, beyond which it goes so far and no farther
         """
-        more: Dict[str, Any] = {}
+        more: dict[str, Any] = {}
         for name in self.edges(best, tokens):
             values, begun = self.values[name], first.values[name]
             upper = getattr(best, name) == values[-1]
@@ -90,7 +91,7 @@ class Grid:
         return Grid(self.cache, {**self.values, **more}) if more else None
 
 
-def _beyond(kind: str, values: Sequence[float], upper: bool, tokens: int) -> Tuple[float, ...]:
+def _beyond(kind: str, values: Sequence[float], upper: bool, tokens: int) -> tuple[float, ...]:
     """Return what comes after the last value, or before the first."""
     edge, inner = (values[-1], values[-2]) if upper else (values[0], values[1])
     ratio = min(max(edge / inner if inner > 0 else 0, inner / edge, RATIOS[0]), RATIOS[1])

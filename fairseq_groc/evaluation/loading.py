@@ -3,8 +3,9 @@
 import logging
 import os
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Dict, Optional, Sequence
+from typing import Any
 
 import torch
 
@@ -65,7 +66,7 @@ def check_weights(model, checkpoint: Path) -> None:
         raise DataError(f"{checkpoint}: its word embeddings are no numbers (NaN): the checkpoint is broken. Give another one.")
 
 
-def adapter_options(args) -> Dict[str, Any]:
+def adapter_options(args) -> dict[str, Any]:
     """Return the options of adapters, as given or by default; a command without them takes tuned ones if told to."""
     if not hasattr(args, "uniform_weight"):
         return {"no_tuned_adapters": not getattr(args, "tuned_adapters", False)}
@@ -96,7 +97,7 @@ def open_split(args, **options):
     return hub, dataset
 
 
-def data_lexicon(origin: Optional[Origin], paths: Optional[Sequence[str]]) -> Optional[Lexicon]:
+def data_lexicon(origin: Origin | None, paths: Sequence[str] | None) -> Lexicon | None:
     """Return the lexicon to look words up in: the one at *paths*, or the one that the data's tables come from.
 
     Args:

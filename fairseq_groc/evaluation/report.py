@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from fairseq_groc.modules.probabilities import LOG_ZERO, perplexity
 PARTS = {"all": "overall", "known": "known words", "new": "new words", "unk": "<unk>"}
 
 
-def tally(targets: Tensor, adapted: Tensor, own: Tensor, known: Tensor, unk: int) -> Dict[str, Dict[str, Any]]:
+def tally(targets: Tensor, adapted: Tensor, own: Tensor, known: Tensor, unk: int) -> dict[str, dict[str, Any]]:
     """Return sums over all tokens, those of known words, of new ones and of ``<unk>``; workers' are added up.
 
     Args:
@@ -28,7 +28,7 @@ def tally(targets: Tensor, adapted: Tensor, own: Tensor, known: Tensor, unk: int
     return {name: _sums(adapted[chosen].double(), own[chosen].double()) for name, chosen in parts.items()}
 
 
-def _sums(adapted: Tensor, own: Tensor) -> Dict[str, Any]:
+def _sums(adapted: Tensor, own: Tensor) -> dict[str, Any]:
     return {
         "tokens": len(adapted),
         "nats": float(-adapted[adapted > LOG_ZERO / 2].sum()),
@@ -38,19 +38,19 @@ def _sums(adapted: Tensor, own: Tensor) -> Dict[str, Any]:
     }
 
 
-def add(tallies: List[Dict[str, Dict[str, Any]]]) -> Dict[str, Dict[str, Any]]:
+def add(tallies: list[dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
     """Return the sums of several workers."""
     return {part: {key: sum(t[part][key] for t in tallies) for key in tallies[0][part]} for part in tallies[0]}
 
 
-def perplexities(sums: Dict[str, Dict[str, Any]], size: Optional[Size]) -> Dict[str, Any]:
+def perplexities(sums: dict[str, dict[str, Any]], size: Size | None) -> dict[str, Any]:
     """Return perplexities, shares, and bits per character and byte; infinite where a token is impossible.
 
     Args:
         size: of the raw text; None: nobody knows, and there are no bits per character and byte
     """
     whole = sums["all"]
-    report: Dict[str, Any] = {}
+    report: dict[str, Any] = {}
     for part, s in sums.items():
         share = s["tokens"] / max(whole["tokens"], 1)
         report[part] = {
@@ -77,7 +77,7 @@ def _perplexity(nats: float, impossible: int, tokens: int) -> float:
     return math.inf if impossible else perplexity(nats, tokens)
 
 
-def text_table(report: Dict[str, Any]) -> str:
+def text_table(report: dict[str, Any]) -> str:
     """Return the report as lines of text; ``<unk>`` has one if the text has it."""
     rows = []
     for name, r in ((name, report[part]) for part, name in PARTS.items() if part != "unk" or report[part]["tokens"]):

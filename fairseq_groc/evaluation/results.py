@@ -6,8 +6,8 @@ import math
 import os
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional, Sequence
 
 from tabulate import tabulate
 
@@ -39,7 +39,7 @@ def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]], names: int = 
     return tabulate(rows, columns, tablefmt="plain", colalign=sides, disable_numparse=True)
 
 
-def check_out(path: Optional[Path], drawn: bool = True) -> None:
+def check_out(path: Path | None, drawn: bool = True) -> None:
     """Refuse, before the work, a name that numbers and, where one is drawn, the picture beside them cannot be written to.
 
     Raises:

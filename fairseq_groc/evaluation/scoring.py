@@ -5,8 +5,8 @@ n: tokens; B: streams; T: positions of a block; V: vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Iterator, List, Optional, Tuple
 
 import torch
 from fairseq import utils
@@ -66,9 +66,9 @@ class TokenScores:
         mass: what the adapted model and the model alone gave to the words asked for there, summed over these positions, (2)
     """
 
-    targets: List[Tensor] = field(default_factory=list)
-    adapted: List[Tensor] = field(default_factory=list)
-    own: List[Tensor] = field(default_factory=list)
+    targets: list[Tensor] = field(default_factory=list)
+    adapted: list[Tensor] = field(default_factory=list)
+    own: list[Tensor] = field(default_factory=list)
     error: float = 0.0
     verified: int = 0
     mass: Tensor = field(default_factory=lambda: torch.zeros(2, dtype=torch.float64))
@@ -76,7 +76,7 @@ class TokenScores:
 
 @torch.no_grad()
 def score(
-    model, dataset: StreamDataset, place: Place, verify_every: int = 0, words: Optional[Tensor] = None, chunk: int = 16_384
+    model, dataset: StreamDataset, place: Place, verify_every: int = 0, words: Tensor | None = None, chunk: int = 16_384
 ) -> TokenScores:
     """Score every token of a worker's streams at the targets alone.
 
@@ -105,9 +105,7 @@ def score(
     return scores
 
 
-def _by_full_distributions(
-    model, sample: dict, real: Tensor, words: Optional[Tensor], scores: TokenScores
-) -> Tuple[Tensor, Tensor]:
+def _by_full_distributions(model, sample: dict, real: Tensor, words: Tensor | None, scores: TokenScores) -> tuple[Tensor, Tensor]:
     """Return the log-probabilities of the targets, (B, T), of the adapted model and the model alone."""
     output = model(**sample["net_input"])
     own = torch.log_softmax(output[0].float(), -1)

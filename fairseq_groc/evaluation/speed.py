@@ -4,17 +4,33 @@ import re
 import statistics
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, NamedTuple
 
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.results import aligned
 from fairseq_groc.evaluation.training_log import read_parameters
 from fairseq_groc.programs import measured
 
-TRAINING = (
-    "--optimizer adam --lr 0.001 --clip-norm 0.1 --criterion chunked_cross_entropy --disable-validation --no-save "
-    "--num-workers 0 --log-format simple --log-interval 1 --distributed-world-size 1"
-).split()
+TRAINING = [
+    "--optimizer",
+    "adam",
+    "--lr",
+    "0.001",
+    "--clip-norm",
+    "0.1",
+    "--criterion",
+    "chunked_cross_entropy",
+    "--disable-validation",
+    "--no-save",
+    "--num-workers",
+    "0",
+    "--log-format",
+    "simple",
+    "--log-interval",
+    "1",
+    "--distributed-world-size",
+    "1",
+]
 _LINE = re.compile(r"train_inner \| epoch \d+: +\d+ / (\d+) .*\bwps=([\d.]+).*\bwpb=([\d.]+)")
 
 
@@ -36,7 +52,7 @@ class Speed(NamedTuple):
     peak: float
 
 
-def trained(data: Path, options: List) -> Speed:
+def trained(data: Path, options: list) -> Speed:
     """Train for a few updates.
 
     Raises:
@@ -64,7 +80,7 @@ def read_speed(output: str, peak: float) -> Speed:
     return Speed(statistics.mean(steps), updates[0][0], statistics.mean(tokens), read_parameters(output), peak)
 
 
-def summary(turns: Dict[str, List[Speed]]) -> List[Dict[str, Any]]:
+def summary(turns: dict[str, list[Speed]]) -> list[dict[str, Any]]:
     """Return a row a model: medians over rounds; times are held against the first model's in the same round."""
     first = next(iter(turns.values()))
     rows = []
@@ -85,7 +101,7 @@ def summary(turns: Dict[str, List[Speed]]) -> List[Dict[str, Any]]:
     return rows
 
 
-def table(rows: List[Dict[str, Any]]) -> str:
+def table(rows: list[dict[str, Any]]) -> str:
     """Return the rows as text."""
     columns = ["", "parameters", "epoch, s", "tokens/s", f"time, x {rows[0]['name']}", "(range)", "peak GiB"]
     lines = []

@@ -7,7 +7,7 @@ import json
 import logging
 import os
 from pathlib import Path
-from typing import Any, Dict, Optional, Tuple
+from typing import Any
 
 from filelock import FileLock
 
@@ -32,7 +32,7 @@ def fingerprint(decoder) -> str:
     return hashlib.sha256(f"{module_fingerprint(decoder, buffers=False)} {vocabulary}".encode()).hexdigest()
 
 
-def tuned_adapters(data: Path, decoder) -> Optional[Tuple[AdapterSettings, Optional[str]]]:
+def tuned_adapters(data: Path, decoder) -> tuple[AdapterSettings, str | None] | None:
     """Return the settings that were tuned for this model over this folder's vocabulary, with the folder of the text that
     an unbounded cache remembered, and say so; None: there are none.
 
@@ -63,7 +63,7 @@ def store_tuned(data: Path, decoder, settings: AdapterSettings, **found: Any) ->
             file.write(json.dumps({"format": FORMAT, "models": models}, indent=1, allow_nan=False) + "\n")
 
 
-def _read(path: Path) -> Dict[str, Any]:
+def _read(path: Path) -> dict[str, Any]:
     """Return the settings of every model."""
     try:
         stored = json.loads(path.read_text())

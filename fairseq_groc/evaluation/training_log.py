@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Tuple
+from typing import Any
 
 from fairseq_groc.errors import DataError, shown
 
-Curve = List[Tuple[int, float]]  # (updates, value), by updates
+Curve = list[tuple[int, float]]  # (updates, value), by updates
 TRAINING = "train"  # the name of the training curve: means over log intervals
 _VALID = re.compile(r"valid on '([^']+)' subset \| (.*)")
 _INNER = re.compile(r"epoch \d+: +\d+ / \d+ (.*num_updates=.*)")
@@ -18,7 +19,7 @@ _JSON = re.compile(r"\{.*\}\s*$")
 _UPDATES = "num_updates"
 
 
-def read_curves(path: Path, metric: str = "ppl") -> Dict[str, Curve]:
+def read_curves(path: Path, metric: str = "ppl") -> dict[str, Curve]:
     """Return the curve of every validation subset, by its name, and that of training where its losses were logged.
 
     Where a run was stopped and went on from an earlier checkpoint in the same log, the later lines count.
@@ -32,7 +33,7 @@ def read_curves(path: Path, metric: str = "ppl") -> Dict[str, Curve]:
     """
     if not Path(path).is_file():
         raise DataError(f"{path}: no such log")
-    curves: Dict[str, Curve] = {}
+    curves: dict[str, Curve] = {}
     with open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, start=1):
             for name, stats in _results(line):
@@ -74,7 +75,7 @@ def _add(curve: Curve, updates: int, value: float) -> None:
     curve.append((updates, value))
 
 
-def _results(line: str) -> Iterator[Tuple[str, Dict[str, Any]]]:
+def _results(line: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name and the figures of what a line reports."""
     valid, inner, as_json = _VALID.search(line), _INNER.search(line), _JSON.search(line)
     if valid:
@@ -87,7 +88,7 @@ def _results(line: str) -> Iterator[Tuple[str, Dict[str, Any]]]:
         yield from _from_json(as_json[0])
 
 
-def _from_json(text: str) -> Iterator[Tuple[str, Dict[str, Any]]]:
+def _from_json(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the same from a JSON object: the names of a subset's figures begin with the subset's, those of training do not."""
     try:
         stats = json.loads(text)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -43,7 +44,7 @@ class Pass:
     targets: Tensor
     real: Tensor
     new_words: Tensor
-    mass: Dict[Tuple[float, ...], Tuple[Tensor, Tensor]] = field(default_factory=dict)
+    mass: dict[tuple[float, ...], tuple[Tensor, Tensor]] = field(default_factory=dict)
 
 
 class States:
@@ -58,7 +59,7 @@ class States:
         self.padding = dataset.dictionary.pad()
         self._file = tempfile.TemporaryFile(prefix="groc-tune-")
 
-    def __enter__(self) -> "States":
+    def __enter__(self) -> States:
         return self
 
     def __exit__(self, *error) -> None:
@@ -72,7 +73,7 @@ class States:
         """Append those of a block, (B, T, d)."""
         np.save(self._file, h.float().cpu().numpy())
 
-    def __iter__(self) -> Iterator[Tuple[Tensor, dict]]:
+    def __iter__(self) -> Iterator[tuple[Tensor, dict]]:
         """Yield those of every block, and the batch."""
         self._file.seek(0)
         for sample in self.blocks():
@@ -90,7 +91,7 @@ def read(states: States, adapter: Adapter, cache: str) -> Pass:
     """
     decoder = states.model.decoder
     decoder.adapter = None
-    columns: Dict[str, List[Tensor]] = {name: [] for name in ("lprobs", "new", "targets")}
+    columns: dict[str, list[Tensor]] = {name: [] for name in ("lprobs", "new", "targets")}
     for sample in states.blocks():
         target = sample["target"]
         kept = target != states.padding
@@ -109,7 +110,7 @@ def read(states: States, adapter: Adapter, cache: str) -> Pass:
 def remember(found: Pass, states: States, adapter: Adapter, grid: Grid) -> None:
     """Let the cache read the text with those of its settings that it has not had yet."""
     missing = [chosen for chosen in grid.of_cache() if chosen not in found.mass]
-    parts: List[Tuple[Tensor, Tensor]] = []
+    parts: list[tuple[Tensor, Tensor]] = []
     for h, sample in states if missing else ():
         if sample["net_input"]["block"].begin == 0:  # streams of another group, which remember nothing
             memories = [Memory(adapter.with_settings(settings)) for settings in _settings_of(grid, missing)]
@@ -121,7 +122,7 @@ def remember(found: Pass, states: States, adapter: Adapter, grid: Grid) -> None:
         found.mass[chosen] = tuple(torch.cat([part[which][number] for part in parts]) for which in (0, 1))  # type: ignore[assignment]
 
 
-def _settings_of(grid: Grid, missing: Sequence[Tuple[float, ...]]) -> List[AdapterSettings]:
+def _settings_of(grid: Grid, missing: Sequence[tuple[float, ...]]) -> list[AdapterSettings]:
     """Return settings of one memory for each that reads the text by itself; a local cache serves all of its settings."""
     weight = {f"{grid.cache}_weight": 0.5}
     if grid.cache == "local":
@@ -129,9 +130,9 @@ def _settings_of(grid: Grid, missing: Sequence[Tuple[float, ...]]) -> List[Adapt
     return [AdapterSettings(**weight, **dict(zip(grid.cache_options(), chosen))) for chosen in missing]
 
 
-def _mass(views: List, target: Tensor, settings: Sequence[Tuple[float, ...]]) -> Tuple[Tensor, Tensor]:
+def _mass(views: list, target: Tensor, settings: Sequence[tuple[float, ...]]) -> tuple[Tensor, Tensor]:
     """Return for each setting the log of the mass on the targets, and where anything is remembered, (S, B, T) each."""
-    found: List[List[Tuple[Tensor, Tensor]]] = []  # by stream of each view, of each setting that it has
+    found: list[list[tuple[Tensor, Tensor]]] = []  # by stream of each view, of each setting that it has
     for view in views:
         ((_, cache, streams),) = view.rows
         for stream, targets in zip(streams, target):
@@ -142,7 +143,7 @@ def _mass(views: List, target: Tensor, settings: Sequence[Tuple[float, ...]]) ->
     return tuple(part.transpose(1, 2).flatten(0, 1) for part in by_stream)  # type: ignore[return-value]
 
 
-def search(found: Pass, grid: Grid, tried: Mapping[AdapterSettings, float]) -> Iterator[Tuple[AdapterSettings, float]]:
+def search(found: Pass, grid: Grid, tried: Mapping[AdapterSettings, float]) -> Iterator[tuple[AdapterSettings, float]]:
     """Yield every setting of the grid that was not tried and its perplexity; infinite where a token is impossible."""
     model, lprobs = None, found.lprobs
     for settings in grid.settings():
@@ -166,7 +167,7 @@ def _adapted(found: Pass, factor: float, uniform: float) -> Tensor:
     return -uniform_mixture_at(-lprobs, uniform, found.real, found.targets) if uniform > 0 else lprobs
 
 
-def best(tried: Mapping[AdapterSettings, float]) -> Tuple[AdapterSettings, float]:
+def best(tried: Mapping[AdapterSettings, float]) -> tuple[AdapterSettings, float]:
     """Return the setting with the smallest perplexity; of equals the one nearest to what changes nothing."""
     lowest = min(tried.values())
     equal = [settings for settings, ppl in tried.items() if ppl <= lowest * (1 + TIE)]
@@ -176,7 +177,7 @@ def best(tried: Mapping[AdapterSettings, float]) -> Tuple[AdapterSettings, float
 
 def heat_map(
     tried: Mapping[AdapterSettings, float], cache: str
-) -> Optional[Tuple[str, List[float], List[float], List[List[float]]]]:
+) -> tuple[str, list[float], list[float], list[list[float]]] | None:
     """Return the name and values of one axis, lambda's values, and the perplexities between, at the best of what else varies."""
     axis = {"local": "cache_theta", "unbounded": "cache_neighbors"}.get(cache)
     tried = {s: ppl for s, ppl in tried.items() if s.caches()}
@@ -185,6 +186,6 @@ def heat_map(
     winner, _ = best(tried)
     across = sorted({getattr(s, axis) for s in tried})
     weights = sorted({s.caches()[cache] for s in tried}, reverse=True)
-    places: List[List[Dict[str, Any]]] = [[{axis: a, f"{cache}_weight": w} for a in across] for w in weights]
+    places: list[list[dict[str, Any]]] = [[{axis: a, f"{cache}_weight": w} for a in across] for w in weights]
     table = [[tried[winner.replaced(**place)] for place in row] for row in places]  # the rest is the winner's
     return axis, across, [1 - w for w in weights], table

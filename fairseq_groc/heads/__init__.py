@@ -9,7 +9,6 @@ from fairseq_groc.heads.table import LookupOutput, TiedOutput
 from fairseq_groc.registry import Option
 
 __all__ = [
-    "Option",
     "ACTIVATIONS",
     "HEADS",
     "BilinearOutput",
@@ -21,6 +20,7 @@ __all__ = [
     "HierarchicalOutput",
     "LookupOutput",
     "MixtureOfSoftmaxes",
+    "Option",
     "OutputHead",
     "TiedOutput",
     "register_head",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -50,7 +51,7 @@ class HierarchicalOutput(BiasedOutput):
         self._assign(torch.bucketize(torch.arange(len(words)), torch.tensor(list(cutoffs)), right=True))
 
     @classmethod
-    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> BiasedOutput:
+    def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> BiasedOutput:
         """Return this head, or where all words are to be scored ``TiedOutput``: the bins are the word embedding's then."""
         bins = settings["adaptive_scoring"] == "bins"
         return cls(words, dim, settings["output_cutoffs"]) if bins else TiedOutput(words)
@@ -85,10 +86,10 @@ class HierarchicalOutput(BiasedOutput):
         self._sizes[last] += count
         self.words.extend(words)
 
-    def forward(self, embeddings: Tensor, vocabulary=None) -> Tuple[Tensor, Tensor]:
+    def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
         return embeddings, self.biases()
 
-    def _first(self, outputs: Tensor, bias: Tensor, members: Sequence[Tensor]) -> Tuple[Tensor, Tensor]:
+    def _first(self, outputs: Tensor, bias: Tensor, members: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Return embeddings and biases of the first bin's words and of the other bins; a bin without a word is impossible."""
         empty = torch.stack([~bias[m].isfinite().any() for m in members[1:]])
         rows = torch.cat([outputs[members[0]], self.clusters.weight.to(outputs.dtype)])

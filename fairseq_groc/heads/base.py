@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -36,11 +37,11 @@ class OutputHead(nn.Module):
     plain_softmax = True  # whether p(x | h) = softmax(E_out query(h) + b)
 
     @classmethod
-    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> OutputHead:
+    def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> OutputHead:
         """Return a head over the words of a dictionary and embeddings of size d by its options, by name."""
         raise NotImplementedError
 
-    def forward(self, embeddings: Tensor, vocabulary=None) -> Tuple[Tensor, Tensor]:
+    def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
         """Return E_out (V, width) and b (V).
 
         Args:
@@ -74,7 +75,7 @@ class OutputHead(nn.Module):
         """Return what meets the output embeddings, (..., width)."""
         return h
 
-    def unknown(self) -> Optional[Tensor]:
+    def unknown(self) -> Tensor | None:
         """Return the words that it cannot predict, as a mask (V), or None where it knows every word."""
         return None
 
@@ -82,7 +83,7 @@ class OutputHead(nn.Module):
 class Head(NamedTuple):
     """A registered head, and the word embedding that goes with it: a name of ``embeddings.EMBEDDINGS``."""
 
-    kind: Type[OutputHead]
+    kind: type[OutputHead]
     embedding: str
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -38,9 +39,9 @@ class ConvolutionalOutput(OutputHead):
         self.bias = WordRows(words, 1)
 
     @classmethod
-    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> "ConvolutionalOutput":
+    def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> ConvolutionalOutput:
         return cls(words, SurfaceEncoder.from_settings(dim, settings), dim, settings["correction_dim"])
 
-    def forward(self, embeddings: Tensor, vocabulary=None) -> Tuple[Tensor, Tensor]:
+    def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
         encoded = self.surface(vocabulary)[: len(embeddings)]
         return torch.add(encoded, self.mapping(self.correction())), self.bias().squeeze(1)

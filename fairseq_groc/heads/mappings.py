@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -23,10 +24,10 @@ class BilinearOutput(BiasedOutput):
         self.mapping = nn.Linear(dim, dim, bias=False)
 
     @classmethod
-    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> "BilinearOutput":
+    def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> BilinearOutput:
         return cls(words, dim)
 
-    def forward(self, embeddings: Tensor, vocabulary=None) -> Tuple[Tensor, Tensor]:
+    def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
         return self.mapping(embeddings), self.biases()
 
 
@@ -52,10 +53,10 @@ class DualNonlinearOutput(BiasedOutput):
         self.activation = ACTIVATIONS[activation]()
 
     @classmethod
-    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> "DualNonlinearOutput":
+    def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> DualNonlinearOutput:
         return cls(words, dim, settings["output_joint_dim"] or dim, settings["output_activation"])
 
-    def forward(self, embeddings: Tensor, vocabulary=None) -> Tuple[Tensor, Tensor]:
+    def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
         return self.activation(self.output(embeddings)), self.biases()
 
     def query(self, h: Tensor) -> Tensor:
@@ -95,7 +96,7 @@ class OutputNetwork(nn.Module):
         self.to_previous = to_previous
 
     @classmethod
-    def from_settings(cls, dim: int, settings: Dict[str, Any]) -> "OutputNetwork":
+    def from_settings(cls, dim: int, settings: dict[str, Any]) -> OutputNetwork:
         """Build from ``options``, and the dropout of all heads."""
         kind, to_previous = settings["output_dropout_kind"], settings["output_residual"] == "input+previous"
         depth, activation, dropout = (settings[name] for name in ("output_depth", "output_activation", "output_dropout"))
@@ -124,10 +125,10 @@ class DeepResidualOutput(BiasedOutput):
         self.network = network
 
     @classmethod
-    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> "DeepResidualOutput":
+    def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> DeepResidualOutput:
         return cls(words, OutputNetwork.from_settings(dim, settings))
 
-    def forward(self, embeddings: Tensor, vocabulary=None) -> Tuple[Tensor, Tensor]:
+    def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
         return self.network(embeddings), self.biases()
 
 
@@ -160,11 +161,11 @@ class CompositionalOutput(OutputHead):
         self.query_map = nn.Linear(dim, dim, bias=False) if query_map else nn.Identity()
 
     @classmethod
-    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> "CompositionalOutput":
+    def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> CompositionalOutput:
         network, mapped = OutputNetwork.from_settings(dim, settings), settings["output_query"] == "linear"
         return cls(dim, network, settings["bias_activation"], mapped)
 
-    def forward(self, embeddings: Tensor, vocabulary=None) -> Tuple[Tensor, Tensor]:
+    def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
         output = self.network(embeddings)  # (V, d)
         return output, self.bias_activation(self.bias(output)).squeeze(1)  # (V)
 

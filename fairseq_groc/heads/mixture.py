@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -37,10 +38,10 @@ class MixtureOfSoftmaxes(BiasedOutput):
         self.prior = nn.Linear(dim, softmaxes, bias=False)
 
     @classmethod
-    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> "MixtureOfSoftmaxes":
+    def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> MixtureOfSoftmaxes:
         return cls(words, dim, settings["num_softmaxes"])
 
-    def forward(self, embeddings: Tensor, vocabulary=None) -> Tuple[Tensor, Tensor]:
+    def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
         return embeddings, self.biases()
 
     def query(self, h: Tensor) -> Tensor:

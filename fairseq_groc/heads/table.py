@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor
 
@@ -21,7 +22,7 @@ class BiasedOutput(OutputHead):
         """Return b, (V)."""
         return self.bias().squeeze(1)
 
-    def unknown(self) -> Optional[Tensor]:
+    def unknown(self) -> Tensor | None:
         return self.bias.unknown()
 
 
@@ -32,10 +33,10 @@ class TiedOutput(BiasedOutput):
     computes = False
 
     @classmethod
-    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> "TiedOutput":
+    def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> TiedOutput:
         return cls(words)
 
-    def forward(self, embeddings: Tensor, vocabulary=None) -> Tuple[Tensor, Tensor]:
+    def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
         return embeddings, self.biases()
 
 
@@ -50,8 +51,8 @@ class LookupOutput(BiasedOutput):
         self.rows = WordRows(words, dim)
 
     @classmethod
-    def from_settings(cls, words: Sequence[str], dim: int, settings: Dict[str, Any]) -> "LookupOutput":
+    def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> LookupOutput:
         return cls(words, dim)
 
-    def forward(self, embeddings: Tensor, vocabulary=None) -> Tuple[Tensor, Tensor]:
+    def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
         return self.rows(), self.biases()

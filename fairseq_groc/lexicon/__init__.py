@@ -1,8 +1,8 @@
 """Lexicons: where a word's relations and definition come from, and the tables made of them."""
 
 import inspect
+from collections.abc import Sequence
 from pathlib import Path
-from typing import List, Optional, Sequence, Tuple
 
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.base import LEXICONS, Entry, Lexicon, NoLexicon, Relation, gloss_words, register_lexicon
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-def open_lexicon(path: Optional[str] = None) -> Lexicon:
+def open_lexicon(path: str | None = None) -> Lexicon:
     """Open the lexicon at *path*: a file, a WordNet folder, a registered NAME or NAME:TEXT, or (no path) the machine's WordNet.
 
     Raises:
@@ -52,24 +52,24 @@ def open_lexicon(path: Optional[str] = None) -> Lexicon:
     return WordNetLexicon(find_wordnet(path))
 
 
-def open_lexicons(paths: Optional[Sequence[str]] = None) -> Lexicon:
+def open_lexicons(paths: Sequence[str] | None = None) -> Lexicon:
     """Open lexicons of which the first that has a word wins; each is given as to ``open_lexicon``. None at all: WordNet."""
     lexicons = [open_lexicon(path) for path in paths or ["wordnet"]]
     return lexicons[0] if len(lexicons) == 1 else SeveralLexicons(lexicons)
 
 
-def sources_of(paths: Optional[Sequence[str]] = None) -> List[str]:
+def sources_of(paths: Sequence[str] | None = None) -> list[str]:
     """Return what opens the same lexicons from any folder: files by their absolute paths."""
     return [path if path.partition(":")[0] in LEXICONS else str(Path(path).resolve()) for path in paths or ["wordnet"]]
 
 
 @register_lexicon("wordnet")
-def _wordnet(path: Optional[str] = None) -> Lexicon:
+def _wordnet(path: str | None = None) -> Lexicon:
     """Open this machine's WordNet, or the one in a folder."""
     return WordNetLexicon(find_wordnet(path))
 
 
-def _registered(name: str, arguments: Tuple[str, ...]) -> Lexicon:
+def _registered(name: str, arguments: tuple[str, ...]) -> Lexicon:
     try:
         inspect.signature(LEXICONS[name]).bind(*arguments)
     except TypeError as error:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable, List, Protocol, Tuple
+from typing import Protocol
 
 from fairseq_groc.registry import Registry
 
@@ -30,8 +31,8 @@ class Entry:
         definition_source: where the gloss came from
     """
 
-    relations: Tuple[Relation, ...] = ()
-    definition: Tuple[str, ...] = ()
+    relations: tuple[Relation, ...] = ()
+    definition: tuple[str, ...] = ()
     definition_source: str = ""
 
 
@@ -64,7 +65,7 @@ def register_lexicon(name: str):
     return register
 
 
-def gloss_words(text: str) -> List[str]:
+def gloss_words(text: str) -> list[str]:
     """Split a definition into lower-cased words.
 
     >>> gloss_words("a motor vehicle (with 4 wheels); one's well-known car")

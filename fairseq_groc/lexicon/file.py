@@ -5,8 +5,8 @@ from __future__ import annotations
 import codecs
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Dict, Iterable, List, Optional, Tuple
 
 from fairseq_groc.dictionary import is_symbol
 from fairseq_groc.errors import LexiconError
@@ -30,7 +30,7 @@ class FileLexicon:
         parse = _parse_json if self.path.suffix == ".jsonl" else _parse_tsv
         raw = self.path.read_bytes()
         self._digest = hashlib.sha256(raw).hexdigest()[:16]
-        self._entries: Dict[str, Tuple[List[str], str, int]] = {}
+        self._entries: dict[str, tuple[list[str], str, int]] = {}
         for number, line in enumerate(raw.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
             if line.strip():
                 self._add(line.rstrip(b"\r"), number, parse)
@@ -57,10 +57,10 @@ class FileLexicon:
     def fingerprint(self) -> str:
         return f"{'file-lowered' if self._lowered else 'file'}-{self._digest}"
 
-    def _find(self, word: str) -> Optional[Tuple[List[str], str, int]]:
+    def _find(self, word: str) -> tuple[list[str], str, int] | None:
         return self._entries.get(word) or self._entries.get(word.lower()) or self._lowered.get(word.lower())
 
-    def unused(self, words: Iterable[str]) -> Dict[str, int]:
+    def unused(self, words: Iterable[str]) -> dict[str, int]:
         """Return the entries that none of *words* gets, with their line numbers."""
         used = {found[2] for found in map(self._find, words) if found}
         return {word: number for word, (_, _, number) in self._entries.items() if number not in used}
@@ -82,7 +82,7 @@ class FileLexicon:
         )
 
 
-def _check(word: str, relations: List[str], definition: str) -> None:
+def _check(word: str, relations: list[str], definition: str) -> None:
     """Refuse what would point to an entry of fairseq's, or be no word that a text can have."""
     if "\x00" in "".join([word, *relations, definition]):
         raise ValueError("a NUL character")
@@ -98,14 +98,14 @@ def _expected(path: Path) -> str:
     return "word TAB relations separated by blanks TAB definition, in UTF-8"
 
 
-def _parse_tsv(line: str) -> Tuple[str, List[str], str]:
+def _parse_tsv(line: str) -> tuple[str, list[str], str]:
     fields = line.split("\t")
     if len(fields) != 3 or not fields[0].strip():
         raise ValueError(f"{len(fields)} tab-separated fields, the first {fields[0]!r}")
     return fields[0].strip(), fields[1].split(), fields[2]
 
 
-def _parse_json(line: str) -> Tuple[str, List[str], str]:
+def _parse_json(line: str) -> tuple[str, list[str], str]:
     record = json.loads(line)
     if unknown := set(record) - {"word", "relations", "definition"}:
         raise ValueError(f"unknown {', '.join(map(repr, sorted(unknown)))}")

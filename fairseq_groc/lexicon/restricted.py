@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Iterable
+from collections.abc import Iterable
 
 from fairseq_groc.dictionary import words_fingerprint
 from fairseq_groc.lexicon.base import Entry, Lexicon

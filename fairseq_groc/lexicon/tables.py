@@ -6,13 +6,15 @@ V: words of the dictionary; F: forms, the dictionary's words first, then the rel
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 import shutil
 import zipfile
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any
 
 import numpy as np
 from filelock import FileLock
@@ -29,7 +31,7 @@ HEADER = "header.json"
 MAX_RELATIONS = 3  # GroC, appendix B.1
 MAX_DEFINITION = 10  # GroC, appendix B.1
 # int32 indexes 2 * 10**9 forms, a thousand times the words of any language; offsets count list items: int64.
-_DTYPES: Dict[str, np.dtype] = {
+_DTYPES: dict[str, np.dtype] = {
     "form_bytes": np.dtype("u1"),
     "form_offsets": np.dtype("<i8"),
     "relations": np.dtype("<i4"),
@@ -52,16 +54,16 @@ class Origin:
     lexicon: str
     max_relations: int
     max_definition: int
-    sources: Tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, lexicon: Lexicon, max_relations: int, max_definition: int, sources: Sequence[str] = ()) -> "Origin":
+    def of(cls, lexicon: Lexicon, max_relations: int, max_definition: int, sources: Sequence[str] = ()) -> Origin:
         """Return that of tables that are made from a lexicon."""
         fingerprint = f"{lexicon.fingerprint()}-r{max_relations}-d{max_definition}"
         return cls(fingerprint, max_relations, max_definition, tuple(sources))
 
     @property
-    def limits(self) -> Tuple[int, int]:
+    def limits(self) -> tuple[int, int]:
         return self.max_relations, self.max_definition
 
     def is_of(self, lexicon: Lexicon) -> bool:
@@ -99,9 +101,9 @@ class LexiconTables:
     def num_forms(self) -> int:
         return len(self.form_offsets) - 1
 
-    def forms(self) -> List[bytes]:
+    def forms(self) -> list[bytes]:
         raw, ends = self.form_bytes.tobytes(), self.form_offsets.tolist()
-        return [raw[a:b] for a, b in zip(ends, ends[1:])]
+        return [raw[a:b] for a, b in itertools.pairwise(ends)]
 
     def parts(self, relations: bool, definitions: bool) -> LexiconTables:
         """Return tables of some parts alone, without the forms that only the others use."""
@@ -131,7 +133,7 @@ class LexiconTables:
         rows = (heads[16 * v : 16 * v + 16] + related[r[v] : r[v + 1]] + glosses[d[v] : d[v + 1]] for v in range(self.num_words))
         return np.frombuffer(b"".join(map(_digest, rows)), dtype="<u8")
 
-    def coverage(self) -> Dict[str, int]:
+    def coverage(self) -> dict[str, int]:
         """Count the words with at least one relation, and with a definition."""
         return {
             "relations": int((np.diff(self.relation_offsets) > 0).sum()),
@@ -163,8 +165,8 @@ def build_tables(
             spellings.append(spelling(word))
         return forms[word]
 
-    relations: List[List[int]] = []
-    definitions: List[List[int]] = []
+    relations: list[list[int]] = []
+    definitions: list[list[int]] = []
     for index, word in enumerate(tqdm(words, desc="lexicon", unit=" words", leave=False, disable=None)):
         if is_word(index):
             entry = lexicon.lookup(word, max_relations, max_definition)
@@ -245,7 +247,7 @@ def load_tables(folder: Path, words: Sequence[str]) -> LexiconTables:
     return tables
 
 
-def _read(path: Path) -> Tuple[Dict[str, Any], LexiconTables]:
+def _read(path: Path) -> tuple[dict[str, Any], LexiconTables]:
     """Return the header and the tables of a file, all of it as it was written."""
     with zipfile.ZipFile(path) as archive:
         header = json.loads(archive.read(HEADER))
@@ -255,7 +257,7 @@ def _read(path: Path) -> Tuple[Dict[str, Any], LexiconTables]:
     return header, LexiconTables(**arrays, origin=Origin(*made))
 
 
-def _read_first_format(source: Path) -> Tuple[Dict[str, Any], LexiconTables]:
+def _read_first_format(source: Path) -> tuple[dict[str, Any], LexiconTables]:
     """Return the header and the tables of a folder that version 0.1.0 wrote, without checksums."""
     header = json.loads((source / HEADER).read_text())
     _check_format(header, 1)
@@ -270,7 +272,7 @@ def _read_first_format(source: Path) -> Tuple[Dict[str, Any], LexiconTables]:
     return header, LexiconTables(**arrays, origin=Origin(lexicon, *limits, sources))
 
 
-def known_source(lexicon: str) -> Optional[str]:
+def known_source(lexicon: str) -> str | None:
     """Return the name that opens a lexicon of the package's, by the fingerprint in tables or checkpoints; None: it is another."""
     kind = re.sub(r"(-[0-9a-f]{16})?-r\d+-d\d+$", "", lexicon)
     names = {"none": "none", "wordnet": "wordnet_nouns_first", "wordnet-by-use": "wordnet", "synonyms-wordnet": "synonyms"}

@@ -8,8 +8,8 @@ import logging
 import os
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Tuple
 
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.base import Entry, Relation, gloss_words, register_lexicon
@@ -22,12 +22,12 @@ NOUNS_FIRST = "wordnet_nouns_first"
 _LEXNAMES = 45  # lexicographer files of WordNet 3.x; NLTK wants a line for each, their names are never read here
 
 
-def system_directories() -> List[Path]:
+def system_directories() -> list[Path]:
     """Where a WordNet that is not NLTK's may lie: this environment, then Debian's ``wordnet-base``."""
     return [Path(sys.prefix) / "share" / "wordnet", Path("/usr/share/wordnet"), Path("/usr/local/share/wordnet")]
 
 
-def find_wordnet(lexicon_path: Optional[str] = None, download: bool = True) -> Path:
+def find_wordnet(lexicon_path: str | None = None, download: bool = True) -> Path:
     """Return the folder of the WordNet database files.
 
     Looks at *lexicon_path*, NLTK's data paths, a system WordNet, and last lets NLTK download it.
@@ -59,7 +59,7 @@ def _is_wordnet(path: Path) -> bool:
     return all((path / name).is_file() for name in _DATA_FILES)
 
 
-def _find_nltk() -> Optional[Path]:
+def _find_nltk() -> Path | None:
     import nltk
 
     for root in nltk.data.path:
@@ -75,7 +75,7 @@ def _find_nltk() -> Optional[Path]:
     return None
 
 
-def _download_nltk() -> Optional[Path]:
+def _download_nltk() -> Path | None:
     import nltk
 
     target = str(Path(sys.prefix) / "nltk_data")
@@ -143,7 +143,7 @@ class WordNetLexicon:
         senses = self._senses(word.lower()) if word.strip() else []
         if not senses:
             return Entry()
-        relations: Dict[str, Relation] = {}
+        relations: dict[str, Relation] = {}
         for related, source in self._related(senses):
             if len(relations) == max_relations:
                 break
@@ -152,7 +152,7 @@ class WordNetLexicon:
         gloss = gloss_words(self._definition(senses[0]))[:max_definition]
         return Entry(tuple(relations.values()), tuple(gloss), senses[0].name())
 
-    def _senses(self, word: str) -> List:
+    def _senses(self, word: str) -> list:
         """Return the senses of a lower-cased word, the most used first."""
         senses = self._wordnet.synsets(word)
         forms = {form for pos in "nvar" for form in self._wordnet._morphy(word, pos)}  # morphy() gives the first alone
@@ -167,7 +167,7 @@ class WordNetLexicon:
         """Return what two spellings of a relation share."""
         return related.lower()
 
-    def _related(self, senses: List) -> Iterator[Tuple[str, str]]:
+    def _related(self, senses: list) -> Iterator[tuple[str, str]]:
         """Yield ``(lemma, source)``, best first; a lemma may come twice."""
         yield from _synonyms(senses)
         yield from _hyponyms(senses)
@@ -200,13 +200,13 @@ class NounsFirstLexicon(WordNetLexicon):
     name = "wordnet, nouns first"
     _files = _DATA_FILES
 
-    def __init__(self, path: Optional[str] = None):
+    def __init__(self, path: str | None = None):
         super().__init__(find_wordnet(path))
 
     def fingerprint(self) -> str:
         return f"wordnet-{self._digest()}"
 
-    def _senses(self, word: str) -> List:
+    def _senses(self, word: str) -> list:
         return self._wordnet.synsets(word)
 
     def _definition(self, sense) -> str:
@@ -225,17 +225,17 @@ class SynonymLexicon(NounsFirstLexicon):
     def fingerprint(self) -> str:
         return f"synonyms-{super().fingerprint()}"
 
-    def _related(self, senses: List) -> Iterator[Tuple[str, str]]:
+    def _related(self, senses: list) -> Iterator[tuple[str, str]]:
         return iter(sorted(_synonyms(senses)))
 
 
-def _synonyms(senses: List) -> Iterator[Tuple[str, str]]:
+def _synonyms(senses: list) -> Iterator[tuple[str, str]]:
     for sense in senses:
         for lemma in sense.lemma_names():
             yield lemma, f"synonym in {sense.name()}"
 
 
-def _hyponyms(senses: List) -> Iterator[Tuple[str, str]]:
+def _hyponyms(senses: list) -> Iterator[tuple[str, str]]:
     for sense in senses:
         # NLTK keeps them in a set, whose order changes from run to run: take the order of the database
         for hyponym in sorted(sense.hyponyms(), key=lambda synset: (synset.pos(), synset.offset())):

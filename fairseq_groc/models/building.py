@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
+from collections.abc import Sequence
+from typing import Any
 
 from fairseq_groc.embeddings import EMBEDDINGS, WordEmbedding
 from fairseq_groc.embeddings.compositional import filter_widths
@@ -10,7 +11,7 @@ from fairseq_groc.embeddings.corrections import Corrections
 from fairseq_groc.heads import HEADS, Head, OutputHead
 
 
-def build_embedding(words: Sequence[str], dim: int, settings: Dict[str, Any]) -> WordEmbedding:
+def build_embedding(words: Sequence[str], dim: int, settings: dict[str, Any]) -> WordEmbedding:
     """Return the word embedding that goes with a head: from a vocabulary to E_in, (V, d).
 
     Args:
@@ -21,12 +22,12 @@ def build_embedding(words: Sequence[str], dim: int, settings: Dict[str, Any]) ->
     return _embedding(settings).from_settings(words, dim, settings)
 
 
-def build_head(words: Sequence[str], dim: int, settings: Dict[str, Any]) -> OutputHead:
+def build_head(words: Sequence[str], dim: int, settings: dict[str, Any]) -> OutputHead:
     """Return the head that ``settings["output_head"]`` names."""
     return _head(settings).kind.from_settings(words, dim, settings)
 
 
-def build_corrections(words: Sequence[str], dim: int, settings: Dict[str, Any]) -> Optional[Corrections]:
+def build_corrections(words: Sequence[str], dim: int, settings: dict[str, Any]) -> Corrections | None:
     """Return the corrections that ``settings["corrections"]`` asks for, which only composed words have."""
     where = settings.get("corrections", "none")
     if where == "none":
@@ -34,24 +35,24 @@ def build_corrections(words: Sequence[str], dim: int, settings: Dict[str, Any]) 
     return Corrections(words, dim, settings["correction_dim"], settings["correction_dropout"], where)
 
 
-def _head(settings: Dict[str, Any]) -> Head:
+def _head(settings: dict[str, Any]) -> Head:
     return HEADS.find(settings["output_head"])
 
 
-def _embedding(settings: Dict[str, Any]) -> Type[WordEmbedding]:
+def _embedding(settings: dict[str, Any]) -> type[WordEmbedding]:
     return EMBEDDINGS.find(_head(settings).embedding)
 
 
-def ngram_widths(settings: Dict[str, Any]) -> List[int]:
+def ngram_widths(settings: dict[str, Any]) -> list[int]:
     """Return the widths of the n-grams that the filters read."""
     return [width for width, _ in filter_widths(settings["char_filters"])]
 
 
-def needs_spellings(settings: Dict[str, Any]) -> bool:
+def needs_spellings(settings: dict[str, Any]) -> bool:
     """Say whether word embedding or head need the vocabulary's spellings."""
     return _head(settings).kind.needs_spellings or _embedding(settings).reads_spellings
 
 
-def lexicon_parts(settings: Dict[str, Any]) -> Tuple[bool, bool]:
+def lexicon_parts(settings: dict[str, Any]) -> tuple[bool, bool]:
     """Say whether the word embedding reads relations, and whether definitions."""
     return _embedding(settings).lexicon_parts(settings)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import Any
 
 import torch
 
@@ -17,18 +18,18 @@ from fairseq_groc.models.building import lexicon_parts
 from fairseq_groc.models.word_matrices import WordMatrices
 
 _HOLDING = threading.Lock()  # of the module, since models are copied
-WordEntries = Union[None, Mapping[str, Entry], Lexicon]
+WordEntries = Mapping[str, Entry] | Lexicon | None
 
 
 class ChangingVocabulary:
     """What a decoder with a head does to its vocabulary without training. A word's number never changes."""
 
     words: WordMatrices  # what checkpoints call the matrices
-    settings: Dict[str, Any]
-    adapter: Optional[Adapter]
-    origin: Optional[Origin] = None  # of the vocabulary's tables; None: it has none
+    settings: dict[str, Any]
+    adapter: Adapter | None
+    origin: Origin | None = None  # of the vocabulary's tables; None: it has none
     dictionary: Any
-    _holder: Optional[int] = None  # the thread that has set the limit
+    _holder: int | None = None  # the thread that has set the limit
 
     @property
     def matrices(self) -> WordMatrices:
@@ -36,11 +37,11 @@ class ChangingVocabulary:
         return self.words
 
     @property
-    def lexicon_fingerprint(self) -> Optional[str]:
+    def lexicon_fingerprint(self) -> str | None:
         """The fingerprint of the lexicon that the vocabulary's tables come from."""
         return self.origin.lexicon if self.origin else None
 
-    def add_words(self, words: Sequence[str], entries: WordEntries = None) -> List[int]:
+    def add_words(self, words: Sequence[str], entries: WordEntries = None) -> list[int]:
         """Append words to the dictionary and to all that goes with it, at the cost of the new words alone.
 
         Embeddings, biases and masks are as if the model had been loaded with the longer dictionary; those of the words before are
@@ -70,7 +71,7 @@ class ChangingVocabulary:
             self._adapt()
         return [self.dictionary.indices[word] for word in words]
 
-    def check_words(self, words: Sequence[str]) -> List[str]:
+    def check_words(self, words: Sequence[str]) -> list[str]:
         """Return a list of words if all of them are words.
 
         Raises:
@@ -83,7 +84,7 @@ class ChangingVocabulary:
                 raise DataError(f"{shown(word)} is a symbol of fairseq's, not a word: leave it out")
         return list(words)
 
-    def limit_vocabulary(self, words: Optional[Iterable[str]]) -> None:
+    def limit_vocabulary(self, words: Iterable[str] | None) -> None:
         """Let only these words be predicted, besides ``</s>`` and ``<unk>``; the probabilities of the others are 0.
 
         It holds for all that reads probabilities: scoring, criteria, generation, adapters. Any word may still be read as context,
@@ -149,7 +150,7 @@ class ChangingVocabulary:
             new, real = self.adapter.new, self.real_words()
             self.adapter.set_vocabulary(real, torch.cat([new, new.new_ones(len(real) - len(new))]))
 
-    def _entries(self, words: Sequence[str], entries: WordEntries) -> Dict[str, Entry]:
+    def _entries(self, words: Sequence[str], entries: WordEntries) -> dict[str, Entry]:
         if entries is None or not any(lexicon_parts(self.settings)):
             return {word: Entry() for word in words}
         if isinstance(entries, Mapping):
@@ -163,7 +164,7 @@ def offer_vocabulary_changes(model) -> None:
     model.add_words, model.limit_vocabulary = model.decoder.add_words, model.decoder.limit_vocabulary
 
 
-def _as_words(words: Iterable[str]) -> List[str]:
+def _as_words(words: Iterable[str]) -> list[str]:
     if isinstance(words, str):
         raise DataError(f"expected a list of words, not one text: [{words!r}]")
     return list(words)

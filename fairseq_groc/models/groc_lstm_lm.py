@@ -1,8 +1,9 @@
 """``groc_lstm_lm``: an LSTM language model with any of the package's heads."""
 
 import functools
+from collections.abc import Set
 from dataclasses import dataclass, field, make_dataclass
-from typing import AbstractSet, Any, Optional
+from typing import Any
 
 from fairseq.models import (
     ARCH_CONFIG_REGISTRY,
@@ -110,7 +111,7 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
         h = h.transpose(0, 1)  # (B, T, width)
         return self.output_projection(h), {"attn": None, "features": h, "last": last.transpose(0, 1)}
 
-    def _state_before(self, block, incremental_state, batch_size: int) -> Optional[State]:
+    def _state_before(self, block, incremental_state, batch_size: int) -> State | None:
         if incremental_state is not None:
             return self._incremental(incremental_state).get("state")
         return self.carried[self.training].before(block, batch_size) if block is not None else None
@@ -151,7 +152,7 @@ def _architecture(options: dict):
     return apply
 
 
-def _refuse_unused(args, typed: AbstractSet[str]) -> None:
+def _refuse_unused(args, typed: Set[str]) -> None:
     """Refuse what is typed for nothing; what a preset has may be for another head than the one that is typed."""
     head = getattr(args, "output_head", COMMON["output_head"].default)
     encoder = getattr(args, "prefix_encoder", "lstm")

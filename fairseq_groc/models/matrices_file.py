@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +27,7 @@ def fingerprint(module: nn.Module, buffers: bool = True) -> str:
     return digest.hexdigest()
 
 
-def save_matrices(path: Path, matrices: Tuple[Tensor, ...], digest: str) -> None:
+def save_matrices(path: Path, matrices: tuple[Tensor, ...], digest: str) -> None:
     """Write the matrices; the file appears whole or not at all.
 
     Raises:
@@ -40,7 +40,7 @@ def save_matrices(path: Path, matrices: Tuple[Tensor, ...], digest: str) -> None
         torch.save({"format": FORMAT, "fingerprint": digest, "matrices": [m.cpu() for m in matrices]}, file)
 
 
-def load_matrices(path: Path, digest: str, device: torch.device) -> Optional[Tuple[Tensor, ...]]:
+def load_matrices(path: Path, digest: str, device: torch.device) -> tuple[Tensor, ...] | None:
     """Return the saved matrices, or None if there are none, or those of another model or vocabulary."""
     saved = _read(Path(path))
     if saved is None or saved["fingerprint"] != digest:
@@ -48,7 +48,7 @@ def load_matrices(path: Path, digest: str, device: torch.device) -> Optional[Tup
     return tuple(matrix.to(device) for matrix in saved["matrices"])
 
 
-def _read(path: Path) -> Optional[dict]:
+def _read(path: Path) -> dict | None:
     try:
         check_archive(path)
         saved = torch.load(path, map_location="cpu", weights_only=True, mmap=True)

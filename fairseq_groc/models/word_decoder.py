@@ -2,7 +2,8 @@
 
 import hashlib
 import logging
-from typing import Any, Dict, Optional, Sequence, Tuple, cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -31,7 +32,7 @@ OUTPUTS = ("output_projection", "fc_out", "fc3")  # what makes the logits: trans
 
 
 def attach_head(
-    decoder, settings: Dict[str, Any], vocabulary: Optional[Vocabulary], init_range: float, every_entry: bool = False
+    decoder, settings: dict[str, Any], vocabulary: Vocabulary | None, init_range: float, every_entry: bool = False
 ) -> None:
     """Replace a decoder's word embedding and what makes its logits by ``--output-head`` and the embedding that goes with it.
 
@@ -94,13 +95,13 @@ class WordDecoder(ChangingVocabulary):
     """What a decoder with a head does besides its own: adapted probabilities, and checkpoints that say what they are."""
 
     output_layer_name: str
-    adapter: Optional[Adapter] = None
-    made: Optional[np.ndarray] = None  # digests of the words and of what the vocabulary's tables make them of
+    adapter: Adapter | None = None
+    made: np.ndarray | None = None  # digests of the words and of what the vocabulary's tables make them of
     any_lexicon = False
-    carried: Optional[Dict[bool, CarriedState]] = None  # the decoder's between blocks, in training and not; None: it has none
-    _memory: Tuple[Any, Optional[Memory]] = (None, None)  # of the streams that were read last, and where they are
+    carried: dict[bool, CarriedState] | None = None  # the decoder's between blocks, in training and not; None: it has none
+    _memory: tuple[Any, Memory | None] = (None, None)  # of the streams that were read last, and where they are
 
-    def forward(self, prev_output_tokens, *args, block: Optional[Block] = None, context=None, **kwargs):
+    def forward(self, prev_output_tokens, *args, block: Block | None = None, context=None, **kwargs):
         """Run the decoder; in evaluation with an adapter the second value also has its ``view`` of the block.
 
         Args:
@@ -123,7 +124,7 @@ class WordDecoder(ChangingVocabulary):
         view = memory.see(h, self._predictable(prev_output_tokens[:, -h.size(1) :]), pad)
         return scores, {**(extra if isinstance(extra, dict) else {"attn": extra}), "view": view}
 
-    def _memory_for(self, block: Optional[Block], incremental_state) -> Memory:
+    def _memory_for(self, block: Block | None, incremental_state) -> Memory:
         """Return what the streams have said before a block, or the hypotheses before a step of generation."""
         assert self.adapter is not None
         if incremental_state is not None:
@@ -143,7 +144,7 @@ class WordDecoder(ChangingVocabulary):
         if "adapter" in incremental_state:
             incremental_state["adapter"].reorder(new_order)
 
-    def without_scores(self, model, net_input) -> Tuple[Tensor, Dict[str, Any], Tuple[Tensor, Tensor]]:
+    def without_scores(self, model, net_input) -> tuple[Tensor, dict[str, Any], tuple[Tensor, Tensor]]:
         """Run the model, which may be wrapped; return h (B, T, d) in place of the scores, what else it returns, E_out and b."""
         layer: OutputLayer = getattr(self, self.output_layer_name)
         layer.deferred = True
@@ -163,10 +164,10 @@ class WordDecoder(ChangingVocabulary):
         return lprobs if log_probs else lprobs.exp()
 
     @staticmethod
-    def _view(extra) -> Optional[View]:
+    def _view(extra) -> View | None:
         return extra.get("view") if isinstance(extra, dict) else None
 
-    def losses(self, h: Tensor, extra, matrices: Tuple[Tensor, Tensor], targets: Tensor, chunk: int) -> Tuple[Tensor, Tensor]:
+    def losses(self, h: Tensor, extra, matrices: tuple[Tensor, Tensor], targets: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
         """Return -log p(target) of the adapted model and of the model alone, (B, T), never holding all scores; 0 for padding.
 
         Args:
@@ -234,7 +235,7 @@ class WordDecoder(ChangingVocabulary):
             self._compare_words(trained, saved.get("made"))
         return state_dict
 
-    def _compare_words(self, trained: str, made: Optional[Sequence[Any]]) -> None:
+    def _compare_words(self, trained: str, made: Sequence[Any] | None) -> None:
         """Warn of another lexicon that makes the words of training of the same; refuse any other.
 
         Args:

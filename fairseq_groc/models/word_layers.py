@@ -6,8 +6,6 @@ belongs to the model, not to them. T: time; B: batch.
 
 from __future__ import annotations
 
-from typing import Optional
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -47,10 +45,10 @@ class OutputLayer(nn.Module):
     def __init__(self, matrices: WordMatrices, width: int, dim: int, dropout: float):
         super().__init__()
         self._matrices = [matrices]
-        self.context: Optional[nn.Linear] = nn.Linear(width, dim, bias=False) if width != dim else None
+        self.context: nn.Linear | None = nn.Linear(width, dim, bias=False) if width != dim else None
         self.dropout = VariationalDropout(dropout, shared=(0, 1))
         self.deferred = False  # whether to return h, for a loss that never holds all scores
-        self.features: Optional[Tensor] = None  # h of the last forward pass in evaluation, for adapters
+        self.features: Tensor | None = None  # h of the last forward pass in evaluation, for adapters
 
     def forward(self, h: Tensor) -> Tensor:
         h = self.dropout(h if self.context is None else self.context(h))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +24,7 @@ from fairseq_groc.modules.checksum import Checksum
 from fairseq_groc.modules.probabilities import masked_bias
 
 logger = logging.getLogger(__name__)
-Matrices = Tuple[Tensor, Tensor, Tensor]  # E_in (V, d), E_out (V, d), bias (V) with -inf for impossible words
+Matrices = tuple[Tensor, Tensor, Tensor]  # E_in (V, d), E_out (V, d), bias (V) with -inf for impossible words
 
 
 class WordMatrices(nn.Module):
@@ -55,9 +56,9 @@ class WordMatrices(nn.Module):
         self,
         embedding: WordEmbedding,
         head: OutputHead,
-        vocabulary: Optional[Vocabulary],
+        vocabulary: Vocabulary | None,
         impossible: Tensor,
-        corrections: Optional[Corrections] = None,
+        corrections: Corrections | None = None,
     ):
         super().__init__()
         self.embedding = embedding
@@ -65,17 +66,17 @@ class WordMatrices(nn.Module):
         self.corrections = corrections
         self.vocabulary = vocabulary
         self.register_buffer("impossible", impossible, persistent=False)
-        self._kept: Optional[Matrices] = None
-        self._kept_for: Tuple = ()
-        self._checksum: Optional[Checksum] = Checksum()
-        self._current: Optional[Matrices] = None
-        self._step: Optional[Step] = None
+        self._kept: Matrices | None = None
+        self._kept_for: tuple = ()
+        self._checksum: Checksum | None = Checksum()
+        self._current: Matrices | None = None
+        self._step: Step | None = None
         self.full_probability, self.seed = 1.0, 1
-        self.sampled: Union[SampledUpdates, SampledWords, None] = None
-        self.file: Optional[Path] = None
-        self.limit: Optional[Tensor] = None  # mask (V) of words that must not be predicted at present
-        self._entries: Dict[str, Entry] = {}  # of the words that were added
-        self._added: Optional[Vocabulary] = None  # these words, once all of them are needed together
+        self.sampled: SampledUpdates | SampledWords | None = None
+        self.file: Path | None = None
+        self.limit: Tensor | None = None  # mask (V) of words that must not be predicted at present
+        self._entries: dict[str, Entry] = {}  # of the words that were added
+        self._added: Vocabulary | None = None  # these words, once all of them are needed together
         self._growing = [GrowingRows() for _ in Matrices.__args__]  # type: ignore[attr-defined]
 
     def make_generation_fast_(self, **_: Any) -> None:
@@ -135,7 +136,7 @@ class WordMatrices(nn.Module):
         return self._keep(self._encode if self.file is None or self._entries else self._read_or_write)
 
     @torch.no_grad()
-    def add_words(self, entries: Dict[str, Entry]) -> None:
+    def add_words(self, entries: dict[str, Entry]) -> None:
         """Append words, at the cost of these alone where matrices are kept.
 
         Args:
@@ -166,7 +167,7 @@ class WordMatrices(nn.Module):
         inputs = self._growing[0].append(kept[0], new[0]) if self.embedding.computes else self.embedding()
         return inputs, inputs if shared else self._growing[1].append(kept[1], new[1]), bias
 
-    def _vocabulary_of(self, entries: Dict[str, Entry]) -> Vocabulary:
+    def _vocabulary_of(self, entries: dict[str, Entry]) -> Vocabulary:
         return vocabulary_of(entries, cast(Vocabulary, self.vocabulary).widths).to(self.impossible.device)
 
     def _keep(self, compute: Callable[[], Matrices]) -> Matrices:
@@ -185,13 +186,13 @@ class WordMatrices(nn.Module):
         inputs, outputs, bias = (torch.cat(pieces) for pieces in zip(*parts))
         return inputs, outputs, bias
 
-    def _part(self, vocabulary: Optional[Vocabulary], part: slice) -> Matrices:
+    def _part(self, vocabulary: Vocabulary | None, part: slice) -> Matrices:
         """Compute the matrices of some words, which are all of *vocabulary*."""
         with rows_of(self, part):
             inputs, outputs, bias = self._predict(self.embedding(vocabulary), vocabulary)
         return inputs, outputs, masked_bias(bias, self._wordless()[part])
 
-    def _predict(self, embeddings: Tensor, vocabulary: Optional[Vocabulary]) -> Matrices:
+    def _predict(self, embeddings: Tensor, vocabulary: Vocabulary | None) -> Matrices:
         """Return E_in, E_out and b of embeddings, corrected."""
         outputs, bias = self.head(embeddings, vocabulary)
         return (embeddings, outputs, bias) if self.corrections is None else self.corrections.correct(embeddings, outputs, bias)
@@ -230,8 +231,8 @@ class WordMatrices(nn.Module):
         """Return the mask (V) of entries with probability 0: no words, words without a row, words beyond the limit."""
         return self._wordless() if self.limit is None else self._wordless() | self.limit.to(self.impossible.device)
 
-    def _state(self) -> Tuple:
-        parameters: List[Any] = list(self.parameters())
+    def _state(self) -> tuple:
+        parameters: list[Any] = list(self.parameters())
         device = self.impossible.device.type
         versions = [(p.data_ptr(), p._version, p.dtype) for p in parameters]
         unknown = self.head.unknown()

@@ -7,15 +7,16 @@ B: bags; R: rows; C: features; G: n-grams; w: symbols of an n-gram; S: symbols t
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from types import ModuleType
-from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-KERNELS: Optional[ModuleType] = None
+KERNELS: ModuleType | None = None
 try:
     from fairseq_groc.modules import kernels as KERNELS  # type: ignore[no-redef]
 except Exception as error:  # not installed, or no folder to keep what it compiles
@@ -33,10 +34,10 @@ class Bags(NamedTuple):
 
     items: Tensor
     starts: Tensor
-    holders: Optional["Bags"] = None
+    holders: Bags | None = None
 
     @classmethod
-    def from_lists(cls, items: np.ndarray, starts: np.ndarray, num_rows: Optional[int] = None) -> "Bags":
+    def from_lists(cls, items: np.ndarray, starts: np.ndarray, num_rows: int | None = None) -> Bags:
         """Build from items and starts, and with a number of rows the other way round, too."""
         if num_rows is None:
             return cls(torch.from_numpy(np.array(items, dtype=np.int32)), torch.from_numpy(np.array(starts, dtype=np.int32)))
@@ -63,7 +64,7 @@ def pick(bags: Bags, which: Tensor) -> Bags:
     return Bags(bags.items[torch.arange(len(shift), device=shift.device) + shift], starts)
 
 
-def distinct(numbers: Tensor, limit: int) -> Tuple[Tensor, Tensor]:
+def distinct(numbers: Tensor, limit: int) -> tuple[Tensor, Tensor]:
     """Return the distinct ones of some numbers below a limit, sorted, and the place of each number among them.
 
     As ``unique``, but in time that grows with the limit and not by sorting.
@@ -113,7 +114,7 @@ def convolve_and_pool(
     characters: Tensor,
     weights: Sequence[Tensor],
     biases: Sequence[Tensor],
-    forms: Optional[Tensor] = None,
+    forms: Tensor | None = None,
 ) -> Tensor:
     """Return the maximum over each form's windows of the responses of filters of several widths, (f, sum of C).
 
@@ -147,7 +148,7 @@ class _ConvolveAndPool(torch.autograd.Function):
     def forward(ctx, ngrams: Sequence[Tensor], windows: Sequence[Bags], forms: Tensor, *parameters: Tensor) -> Tensor:
         tables, biases = parameters[: len(ngrams)], parameters[len(ngrams) :]
         out, column = tables[0].new_empty(len(forms), sum(len(b) for b in biases)), 0
-        winners: List[Tensor] = []
+        winners: list[Tensor] = []
         for grams, bags, table, bias in zip(ngrams, windows, tables, biases):
             winners.append(torch.empty(len(forms), len(bias), dtype=torch.int32))
             _run("convolve", table, grams, bags.items, bags.starts, forms, bias, out, column, winners[-1])
@@ -171,7 +172,7 @@ class _ConvolveAndPool(torch.autograd.Function):
         return (None, None, None, *tables, *biases)
 
 
-def _run(kernel: str, *arguments: Union[Tensor, int]) -> None:
+def _run(kernel: str, *arguments: Tensor | int) -> None:
     assert KERNELS is not None
     threads = torch.get_num_threads()
     KERNELS.use_threads(threads)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import List, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ class Checksum:
         self._rows = self._columns = torch.empty(0)
 
     @torch.no_grad()
-    def __call__(self, tensors: Sequence[Tensor]) -> List[float]:
+    def __call__(self, tensors: Sequence[Tensor]) -> list[float]:
         """Return the sum of each tensor, of any shape, in single precision."""
         if not tensors:
             return []

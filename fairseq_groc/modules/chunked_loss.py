@@ -9,7 +9,7 @@ are for GPUs and could not be run.
 
 from __future__ import annotations
 
-from typing import Iterator, Tuple
+from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
@@ -42,13 +42,13 @@ def chunked_cross_entropy(
         return _ChunkedCrossEntropy.apply(features, embeddings.to(features.dtype), bias, targets, ignore_index, chunk)
 
 
-def _chunks(embeddings: Tensor, bias: Tensor, chunk: int) -> Iterator[Tuple[slice, Tensor, Tensor]]:
+def _chunks(embeddings: Tensor, bias: Tensor, chunk: int) -> Iterator[tuple[slice, Tensor, Tensor]]:
     for begin in range(0, len(embeddings), chunk):
         part = slice(begin, begin + chunk)
         yield part, embeddings[part], bias[part]
 
 
-def _within(part: slice, rows: Tensor, tokens: Tensor) -> Tuple[Tensor, Tensor]:
+def _within(part: slice, rows: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
     """Return which words are in a chunk, (N), and their places there, (N, 1)."""
     here = (tokens >= part.start) & (tokens < part.start + len(rows))
     return here, (tokens - part.start).clamp(0, len(rows) - 1).unsqueeze(1)

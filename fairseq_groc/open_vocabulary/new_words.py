@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from fairseq_groc.dictionary import spelling
 from fairseq_groc.open_vocabulary.spelling_model import SpellingModel

@@ -6,8 +6,9 @@ T: positions of a piece; V: vocabulary after it.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -71,7 +72,7 @@ class _Piece(NamedTuple):
     """
 
     tokens: Tensor
-    spelled: List[Optional[float]]
+    spelled: list[float | None]
     sizes: Tensor
 
 
@@ -94,7 +95,7 @@ class OpenVocabularyScorer:
         block: tokens at a time
     """
 
-    def __init__(self, model, mass: Optional[NewWordMass], entries: WordEntries = None, running: bool = False, block: int = 512):
+    def __init__(self, model, mass: NewWordMass | None, entries: WordEntries = None, running: bool = False, block: int = 512):
         self.totals = Totals()
         self._model, self._decoder, self._dictionary = model, model.decoder, model.decoder.dictionary
         self._mass, self._entries, self._running = mass, entries, running
@@ -104,7 +105,7 @@ class OpenVocabularyScorer:
         self._previous, self._begin, self._line = self._dictionary.eos(), 0, 0
 
     @torch.no_grad()
-    def score(self, line: str) -> Tuple[float, int]:
+    def score(self, line: str) -> tuple[float, int]:
         """Return the log-probability of a line, ``</s>`` included, and its number of tokens.
 
         Raises:
@@ -128,10 +129,10 @@ class OpenVocabularyScorer:
             raise DataError("<unk> is a word of the text, and its probability goes to new words: choose another mass for these")
         self._decoder.check_words([word for word in words if word != self._dictionary.unk_word])
 
-    def _read(self, words: List[str]) -> _Piece:
+    def _read(self, words: list[str]) -> _Piece:
         """Take the words that are new into the vocabulary, and note what each token finds there."""
-        met: Dict[str, int] = {}
-        spelled: List[Optional[float]] = []
+        met: dict[str, int] = {}
+        spelled: list[float | None] = []
         size, sizes = len(self._dictionary), []
         for word in words:
             sizes.append(size + len(met))

@@ -5,7 +5,8 @@ A plain n-gram model over bytes, since ``nltk.lm`` gives a byte that its trainin
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Sequence, Tuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -57,7 +58,7 @@ class SpellingModel:
         self.order = order
         self._allowed = np.isin(np.arange(BASE), [*alphabet, END])
         symbols, contexts, place, _ = self._windows([word for word in spellings if self._spells(word)])
-        self._levels: List[_Level] = []
+        self._levels: list[_Level] = []
         for length in range(order):
             here = place >= length
             if here.any():
@@ -77,7 +78,7 @@ class SpellingModel:
     def _spells(self, word: bytes) -> bool:
         return bool(self._allowed[np.frombuffer(word, dtype=np.uint8)].all())
 
-    def _windows(self, spellings: Sequence[bytes]) -> Tuple[np.ndarray, List[np.ndarray], np.ndarray, np.ndarray]:
+    def _windows(self, spellings: Sequence[bytes]) -> tuple[np.ndarray, list[np.ndarray], np.ndarray, np.ndarray]:
         """Return all symbols that follow something, for each length what they follow, their place and their word's number."""
         if not spellings:
             nothing = np.zeros(0, dtype=np.int64)
@@ -108,7 +109,7 @@ def _count(contexts: np.ndarray, symbols: np.ndarray) -> _Level:
     return _Level(found, np.add.reduceat(counts, starts), types, grams, counts)
 
 
-def _look_up(keys: np.ndarray, known: np.ndarray, *values: np.ndarray) -> List[np.ndarray]:
+def _look_up(keys: np.ndarray, known: np.ndarray, *values: np.ndarray) -> list[np.ndarray]:
     """Return for every key its values, 0 where it is not known."""
     places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
     there = known[places] == keys

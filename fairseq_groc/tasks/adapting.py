@@ -2,7 +2,6 @@
 
 import logging
 from pathlib import Path
-from typing import Optional
 
 import torch
 from fairseq import utils
@@ -18,7 +17,7 @@ from fairseq_groc.evaluation.stored import open_remembered
 logger = logging.getLogger(__name__)
 
 
-def make_adapter(cfg, decoder, settings: AdapterSettings, text: Optional[str] = None) -> Adapter:
+def make_adapter(cfg, decoder, settings: AdapterSettings, text: str | None = None) -> Adapter:
     """Return what some settings make of a trained model's probabilities.
 
     Args:
@@ -47,7 +46,7 @@ def new_words(cfg, dictionary, settings: AdapterSettings) -> torch.Tensor:
     return torch.zeros_like(real) if known is None else real & ~torch.from_numpy(known)
 
 
-def check_remembered(cfg, adapter: Optional[Adapter], dataset: StreamDataset) -> None:
+def check_remembered(cfg, adapter: Adapter | None, dataset: StreamDataset) -> None:
     """Refuse to score a text that the unbounded cache remembers beforehand: it would know the answers.
 
     Raises:

@@ -1,9 +1,10 @@
 """What a model's word embeddings and head get from the task: spellings and lexicon tables, and how they are computed."""
 
 import logging
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import Any
 
 import torch
 from fairseq import utils
@@ -27,7 +28,7 @@ from fairseq_groc.options import SHARED_OPTIONS
 logger = logging.getLogger(__name__)
 
 
-def lexicon_vocabulary(cfg, dictionary, settings: Dict[str, Any]) -> Tuple[Optional[Vocabulary], Optional[LexiconTables]]:
+def lexicon_vocabulary(cfg, dictionary, settings: dict[str, Any]) -> tuple[Vocabulary | None, LexiconTables | None]:
     """Return the spellings, relations and definitions that word embedding and head need, as tensors, and the tables; or None.
 
     Args:

@@ -10,7 +10,7 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any
 
 import torch
 from fairseq.dataclass import FairseqDataclass
@@ -82,7 +82,7 @@ def mend_checkpoints(folder: Path) -> None:
         logger.warning(f"{path} cannot be read: it is set aside as {aside.name}, and {what}")
 
 
-def _record(path: Path) -> Optional[Dict[str, Any]]:
+def _record(path: Path) -> dict[str, Any] | None:
     """Return what fairseq saved beside a model, such as its validation loss and the best so far; None: the file is damaged.
 
     Raises:
@@ -92,7 +92,7 @@ def _record(path: Path) -> Optional[Dict[str, Any]]:
         pass
     try:
         check_archive(path)
-        record: Dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True).get("extra_state", {})
+        record: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True).get("extra_state", {})
         return record
     except MemoryError:
         raise

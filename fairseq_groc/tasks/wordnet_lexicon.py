@@ -4,7 +4,7 @@ import functools
 import logging
 import os
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 import torch
 from fairseq import utils
@@ -48,10 +48,10 @@ class WordnetLexiconTask(FairseqTask):
     def __init__(self, cfg: WordnetLexiconConfig, dictionary: Dictionary):
         super().__init__(cfg)
         self.dictionary = dictionary
-        self._decoders: List[Any] = []
-        self._prepared: List[Any] = []  # those that have their adapters
+        self._decoders: list[Any] = []
+        self._prepared: list[Any] = []  # those that have their adapters
         self._trains = True  # not, if the model comes from a checkpoint to be used
-        self._block_lengths: List[int] = []
+        self._block_lengths: list[int] = []
         self.composed_lr_scale = 1.0
 
     @classmethod
@@ -116,11 +116,11 @@ class WordnetLexiconTask(FairseqTask):
         self._decoders.append(model.decoder)
         return model
 
-    def adapter_for(self, decoder, settings: AdapterSettings, text: Optional[str] = None) -> Adapter:
+    def adapter_for(self, decoder, settings: AdapterSettings, text: str | None = None) -> Adapter:
         """Return what some settings make of a trained model's probabilities; *text* is as in ``adapting.make_adapter``."""
         return make_adapter(self.cfg, decoder, settings, text)
 
-    def prepare_scoring(self, dataset: Optional[StreamDataset] = None) -> None:
+    def prepare_scoring(self, dataset: StreamDataset | None = None) -> None:
         """Take the adapters that the options say, or else those that were tuned for this very model and data.
 
         A loaded model gets them once: words that are added later change nothing in that. A model in training has none that
@@ -193,9 +193,9 @@ class WordnetLexiconTask(FairseqTask):
     def eval_lm_dataloader(
         self,
         dataset,
-        max_tokens: Optional[int] = 36000,
-        batch_size: Optional[int] = None,
-        max_positions: Optional[int] = None,
+        max_tokens: int | None = 36000,
+        batch_size: int | None = None,
+        max_positions: int | None = None,
         num_shards: int = 1,
         shard_id: int = 0,
         num_workers: int = 1,
@@ -313,18 +313,18 @@ class WordnetLexiconTask(FairseqTask):
         """Gather the states that the workers carry, since only the first worker saves."""
         self._gathered = gather(self._carried())
 
-    def get_checkpoint_dict(self) -> Dict[str, Any]:
+    def get_checkpoint_dict(self) -> dict[str, Any]:
         """Return what fairseq does not save: carried states and the counter of ``--patience``."""
         own = self._carried()
         workers = getattr(self, "_gathered", None) or [own]
         workers = [own] + workers[1:]
         return {type(self).__name__: {"workers": workers, "early_stop": early_stop()}}
 
-    def _carried(self) -> Dict[str, Any]:
+    def _carried(self) -> dict[str, Any]:
         carried = self._decoders[-1].carried
         return {"carried": carried[True].state_dict() if carried else {}}
 
-    def set_checkpoint_dict(self, saved: Dict[str, Any]) -> None:
+    def set_checkpoint_dict(self, saved: dict[str, Any]) -> None:
         decoder = self._decoders[-1]
         rank, world = rank_and_world()
         workers = saved["workers"]

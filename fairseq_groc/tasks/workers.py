@@ -1,26 +1,26 @@
 """What workers and fairseq's trainer keep: a checkpoint must hold it, and another training in the process must not find it."""
 
 import sys
-from typing import Any, Dict, List, Tuple
+from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
 from fairseq.logging import progress_bar
 
 
-def rank_and_world() -> Tuple[int, int]:
+def rank_and_world() -> tuple[int, int]:
     """Return the number of this worker and how many there are."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
     return 0, 1
 
 
-def gather(value) -> List[Any]:
+def gather(value) -> list[Any]:
     """Return the values of all workers, in their order, to every worker."""
     _, world = rank_and_world()
     if world == 1:
         return [value]
-    values: List[Any] = [None] * world
+    values: list[Any] = [None] * world
     torch.distributed.all_gather_object(values, value)
     return values
 
@@ -31,7 +31,7 @@ def early_stop_function():
     return next((m.should_stop_early for m in modules if hasattr(m, "should_stop_early")), early_stop)
 
 
-def early_stop() -> Dict[str, Any]:
+def early_stop() -> dict[str, Any]:
     """Return the counters that fairseq keeps on its function ``should_stop_early`` and forgets on resume."""
     function = early_stop_function()
     return {name: getattr(function, name) for name in ("best", "num_runs") if hasattr(function, name)}

@@ -18,11 +18,48 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 SYSTEM_PATH = os.environ["PATH"]  # where the system's programs are
 PLUGIN = ["--user-dir", str(ROOT / "fairseq_groc"), "--task", "wordnet_lexicon"]
-SMALL = "--arch groc_lstm_lm --decoder-embed-dim 8 --decoder-hidden-size 12".split()
+SMALL = ["--arch", "groc_lstm_lm", "--decoder-embed-dim", "8", "--decoder-hidden-size", "12"]
 FILTERS = ["--char-filters", "[4,4,4]"]
 COMPOSED = [*SMALL, *FILTERS]
-TRAINING = "--batch-size 4 --tokens-per-sample 10 --optimizer adam --lr 0.01 --num-workers 0 --log-format simple".split()
-WORDS = "the a cat dog lion kitty run runs sat barked on under mat tree and old young big small quick green blue red".split()
+TRAINING = [
+    "--batch-size",
+    "4",
+    "--tokens-per-sample",
+    "10",
+    "--optimizer",
+    "adam",
+    "--lr",
+    "0.01",
+    "--num-workers",
+    "0",
+    "--log-format",
+    "simple",
+]
+WORDS = [
+    "the",
+    "a",
+    "cat",
+    "dog",
+    "lion",
+    "kitty",
+    "run",
+    "runs",
+    "sat",
+    "barked",
+    "on",
+    "under",
+    "mat",
+    "tree",
+    "and",
+    "old",
+    "young",
+    "big",
+    "small",
+    "quick",
+    "green",
+    "blue",
+    "red",
+]
 
 TRANSFORMER = "transformer_lm --decoder-ffn-embed-dim 16 --decoder-layers 1 --decoder-attention-heads 2"
 SIZES = "--decoder-embed-dim 16 --decoder-input-dim 16 --decoder-output-dim 12"

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from cli_helpers import WORDS, Commands, tokens_of, write
 
-import fairseq_groc  # noqa: F401  (fairseq's checkpoints load safely from here on)
-from fairseq_groc.__main__ import main
+from fairseq_groc.__main__ import main  # with the package fairseq's checkpoints load safely
 
 
 @pytest.fixture(scope="session")

@@ -94,7 +94,7 @@ def _rehearse() -> None:
 
     cpu_target.typing_context.refresh()
     cpu_target.target_context.refresh()
-    typed = "data --task language_modeling --arch transformer_lm --batch-size 2".split()
+    typed = ["data", "--task", "language_modeling", "--arch", "transformer_lm", "--batch-size", "2"]
     convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), typed))
 
 

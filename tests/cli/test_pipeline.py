@@ -86,7 +86,7 @@ def test_scoring_lines(commands, corpus, models):
     assert counted == total
     reference = sharded(commands, corpus, models["compositional_output"])[1]
     assert sum(running) == pytest.approx(reference, rel=1e-3)
-    alone, counted = scored(corpus / "other.txt")
+    _, counted = scored(corpus / "other.txt")
     assert counted == total
     nbest = corpus / "nbest.tsv"
     nbest.write_text("1\tthe cat sat\tx\n1\tthe zebra sat\ty\n")
@@ -154,7 +154,7 @@ def test_explain_writes_what_it_shows(ours, tmp_path):
     assert "not in the lexicon (mini.tsv): its spelling alone" in shown and (tmp_path / "cat.png").stat().st_size > 1000
     cat, zz = json.loads((tmp_path / "cat.json").read_text())["words"]
     assert cat["characters"] == ["^", "c", "a", "t", "$"] and cat["relations"][0] == {"word": "feline", "source": "mini.tsv:1"}
-    assert cat["definition"] == {"words": "a small domesticated animal with fur".split(), "source": "mini.tsv:1"}
+    assert cat["definition"] == {"words": ["a", "small", "domesticated", "animal", "with", "fur"], "source": "mini.tsv:1"}
     assert zz == {"word": "zz", "characters": ["^", "z", "z", "$"], "relations": [], "definition": {"words": [], "source": ""}}
     assert "--out none/x.json: there is no folder" in ours("explain", "cat", "--out", "none/x.json", code=1)
     ours("explain", "$", "us$", "a$b$", "--lexicon-path", "tests/fixtures/mini.tsv", "--out", tmp_path / "signs.json")

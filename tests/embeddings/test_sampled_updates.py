@@ -107,7 +107,7 @@ def test_chances_of_parts_are_shares_of_each_bag(vocabulary):
             bag = bags.items[int(bags.starts[word]) : int(bags.starts[word + 1])].long().tolist()
             for form in bag:
                 expected[form] += PARTS / len(bag)
-    assert 0 < expected.max() and (expected == 0).any()
+    assert expected.max() > 0 and (expected == 0).any()
     torch.testing.assert_close(chance_as_parts(vocabulary, parts, words), expected.clamp(max=1), rtol=1e-6, atol=0)
 
 

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -23,7 +25,7 @@ FORMS = [
 
 def spellings(forms):
     symbols, offsets = spell(forms)
-    return [tuple(symbols[a:b].tolist()) for a, b in zip(offsets, offsets[1:])]
+    return [tuple(symbols[a:b].tolist()) for a, b in itertools.pairwise(offsets)]
 
 
 def test_spellings_by_hand():

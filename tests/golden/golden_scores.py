@@ -2,7 +2,6 @@
 
 import gzip
 from pathlib import Path
-from typing import List
 
 import torch
 
@@ -23,7 +22,7 @@ def unpacked(name: str, folder: Path) -> Path:
     return path
 
 
-def scores_of(name: str, folder: Path) -> List[List[str]]:
+def scores_of(name: str, folder: Path) -> list[list[str]]:
     """Return the log-probabilities of the lines as hexadecimal: alone with the uniform distribution, as tuned, remembering."""
     path = str(unpacked(name, folder))
     ways = [UNIFORM, {}, *([REMEMBERING] if name == "tied" else [])]

@@ -82,7 +82,7 @@ def test_relations_follow_the_order_of_senses(real):
     entry = real.lookup("Dogs", 3, 10)
     assert [r.word for r in entry.relations] == ["dog", "chase", "trail"]  # synonyms first, sense by sense
     assert entry.relations[0].source == "synonym in dog.n.01"
-    assert entry.definition == tuple("a member of the genus canis probably descended from the".split())
+    assert entry.definition == ("a", "member", "of", "the", "genus", "canis", "probably", "descended", "from", "the")
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,17 @@ def test_relations_do_not_differ_in_case_alone(real):
 
 
 def test_the_author_of_a_quotation_is_no_part_of_the_gloss(real):
-    assert real.lookup("will", 3, 10).definition == tuple("the capability of conscious choice and decision and intention".split())
+    assert real.lookup("will", 3, 10).definition == (
+        "the",
+        "capability",
+        "of",
+        "conscious",
+        "choice",
+        "and",
+        "decision",
+        "and",
+        "intention",
+    )
     assert real.lookup("sunlit", 3, 10).definition == ("lighted", "by", "sunlight")
 
 

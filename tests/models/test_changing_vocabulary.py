@@ -86,7 +86,7 @@ def test_only_the_new_words_are_encoded(models, lexicon, encoded, head):
         old = [matrix.clone() for matrix in model.decoder.matrices()]
         encoded.clear()
         model.add_words(NEW, lexicon)
-        computed = [matrix for matrix in model.decoder.matrices()]
+        computed = list(model.decoder.matrices())
     forms = len({*NEW, "hound", "a", "domesticated", "animal", "that", "barks", "whelp", "young"})  # in mini.tsv
     assert encoded == [forms if head == "compositional_output" else len(NEW)]
     assert all(torch.equal(new[:11], before) and len(new) == 14 for new, before in zip(computed, old))

@@ -186,7 +186,7 @@ def test_words_without_a_row_are_impossible_until_trained(kind):
             module.upgrade_state_dict_named(state, name)
     new.load_state_dict(state, strict=True)
     with torch.no_grad():
-        inputs, outputs, bias = new.eval()()
+        _, outputs, bias = new.eval()()
         assert bias.tolist()[1] == float("-inf") and bias.isfinite().tolist() == [True, False, True]
         expected = old.eval()()
         assert torch.equal(outputs[[2, 0]], expected[1]) and torch.equal(bias[[2, 0]], expected[2])

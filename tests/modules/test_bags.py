@@ -44,7 +44,9 @@ def test_means_and_their_gradients(items, precision, num_rows):
 def test_some_bags_are_picked(items, data):
     chosen = data.draw(st.lists(st.sampled_from(range(len(items))), min_size=1))
     picked, expected = pick(bags_of(items, 5), torch.tensor(chosen)), [items[i] for i in chosen]
-    assert picked.items.tolist() == sum(expected, []) and picked.starts.diff().tolist() == [len(bag) for bag in expected]
+    assert picked.items.tolist() == [item for bag in expected for item in bag] and picked.starts.diff().tolist() == [
+        len(bag) for bag in expected
+    ]
 
 
 def naive_pool(ngrams, items, characters, weights, biases):

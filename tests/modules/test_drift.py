@@ -27,7 +27,7 @@ def test_products_are_those_of_the_rows():
 
 
 def test_renewed_rows_are_what_they_were_said_to_be():
-    before, kept = drifting(noise=1.0)
+    _, kept = drifting(noise=1.0)
     for step in range(5):
         which = torch.arange(step, 400, 7)
         now = torch.randn(len(which), 12, dtype=torch.double)

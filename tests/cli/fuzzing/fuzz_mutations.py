@@ -5,10 +5,10 @@ import math
 import pickle
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Callable, Dict, Optional, Tuple
 
 from hypothesis import strategies as st
 
@@ -39,11 +39,11 @@ class Case:
     recipe: str
     target: str
     what: str
-    after: Optional[bytes] = None
-    more: Tuple[str, ...] = ()
+    after: bytes | None = None
+    more: tuple[str, ...] = ()
     place: str = ""
-    instead: Optional[str] = None
-    full: Optional[int] = None
+    instead: str | None = None
+    full: int | None = None
     file: bool = False
 
     def __str__(self) -> str:
@@ -183,7 +183,7 @@ def always(before: bytes, after: bytes) -> bool:
 
 
 # pattern: whether what a file holds now could be meant, though results differ; whether the file may be missing
-KINDS: Dict[str, Tuple[Callable[[bytes, bytes], bool], bool]] = {
+KINDS: dict[str, tuple[Callable[[bytes, bytes], bool], bool]] = {
     "data/dict.txt": (dictionary, False),
     "data/binarised.json": (edges, True),
     "data/adapters.json": (tuned, True),

@@ -2,7 +2,7 @@
 
 import argparse
 import math
-from typing import Callable, Dict, List, Tuple
+from collections.abc import Callable
 
 from fuzz_recipes import RECIPES, Recipe
 
@@ -18,7 +18,7 @@ FRACTIONS = ("--full-update-prob", "--sampled-update-fraction")  # above 0, at m
 ANY = ("--thetas", "--cache-theta", "--seed")
 LARGE = ("1e18", "1000000000")
 VALUES = ("-1", "0", "-0.5", "0.5", "1", "1.5", "2", "7", "1e18", "1000000000", "1e400", "nan", "inf", "-inf", "x", "", " ", "½")
-RANGES: Dict[str, Callable[[float], bool]] = {
+RANGES: dict[str, Callable[[float], bool]] = {
     **{name: lambda n, least=least: n >= least for name, least in WHOLE.items()},  # type: ignore[misc]
     **dict.fromkeys(SHARES, lambda n: 0 <= n <= 1),
     **dict.fromkeys(POSITIVE, lambda n: n > 0),
@@ -33,7 +33,7 @@ LAYERS = ("--decoder-embed-dim", "--decoder-hidden-size", "--decoder-layers", "-
 RANGES |= dict.fromkeys(LAYERS, lambda n: n > 0)
 
 
-def sensible(option: str, words: Tuple[str, ...]) -> bool:
+def sensible(option: str, words: tuple[str, ...]) -> bool:
     """Return whether the last of the words is a number that the option may have."""
     if option == "--tokens":
         return all(part.isdecimal() and int(part) > 0 for part in words[-1].split(",")) and words[-1].count(",") == 2
@@ -46,7 +46,7 @@ def sensible(option: str, words: Tuple[str, ...]) -> bool:
     return math.isfinite(number) and RANGES.get(option, lambda n: n >= 0)(number)
 
 
-def options(recipe: Recipe) -> List[str]:
+def options(recipe: Recipe) -> list[str]:
     """Return the options of a recipe's command that take numbers."""
     if recipe.command.startswith("fairseq-"):
         return list(recipe.numbers)
@@ -69,4 +69,4 @@ def numeric(convert) -> bool:
     return False
 
 
-NUMBERS: Dict[str, List[str]] = {name: options(recipe) for name, recipe in RECIPES.items()}
+NUMBERS: dict[str, list[str]] = {name: options(recipe) for name, recipe in RECIPES.items()}

@@ -12,7 +12,6 @@ import time
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Dict, Optional
 
 import forked_programs
 from cli_helpers import environment
@@ -37,7 +36,7 @@ class Result:
     code: int
     out: str
     err: str
-    made: Dict[str, str]
+    made: dict[str, str]
 
     def figures(self, pattern: str):
         if pattern:
@@ -58,7 +57,7 @@ class Runner:
         self.before = {str(p.relative_to(world)): p.read_bytes() for p in sorted(world.rglob("*")) if p.is_file()}
         loaded = forked_programs.folder("fairseq_groc.__main__")
         self.fast = {**environment(), "PATH": f"{loaded}:{environment()['PATH']}"}
-        self.clean: Dict[str, Result] = {}
+        self.clean: dict[str, Result] = {}
 
     def reads(self, recipe: Recipe):
         """Return the files that a recipe reads."""
@@ -93,7 +92,7 @@ class Runner:
         if case.file or case.full is not None:
             pattern = RECIPES[case.recipe].figures
             same = result.figures(pattern) == clean.figures(pattern)
-            meant = same or case.file and could_be_meant(case, self.before[case.target])
+            meant = same or (case.file and could_be_meant(case, self.before[case.target]))
         else:
             meant = case.instead is not None or sensible(case.target, case.more)
         if meant:
@@ -109,17 +108,17 @@ class Runner:
             return "unclear", last
         return ("clear" if names(case, last) else "unclear"), last
 
-    def lost(self, case: Case) -> Optional[str]:
+    def lost(self, case: Case) -> str | None:
         """Return a file of the folder that is not what it was, and that the command is not to write."""
         for name, content in self.before.items():
-            if case.file and name == case.target or any(fnmatch(name, pattern) for pattern in RECIPES[case.recipe].writes):
+            if (case.file and name == case.target) or any(fnmatch(name, pattern) for pattern in RECIPES[case.recipe].writes):
                 continue
             path = self.scratch / name
             if not path.is_file() or path.read_bytes() != content:
                 return name
         return None
 
-    def run(self, recipe: Recipe, case: Optional[Case]) -> Result:
+    def run(self, recipe: Recipe, case: Case | None) -> Result:
         """Run a recipe in a new copy of the folder."""
         copied(self.world, self.scratch)
         if case is not None:
@@ -134,7 +133,7 @@ class Runner:
         out, err = (text.decode("utf-8", "replace").replace(str(self.scratch), "") for text in (done.stdout, done.stderr))
         return Result(done.returncode, out, err, self.made())
 
-    def ended(self, command, stdin: str, variables, case: Optional[Case]):
+    def ended(self, command, stdin: str, variables, case: Case | None):
         def limits():
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
             resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
@@ -149,7 +148,7 @@ class Runner:
             except subprocess.TimeoutExpired:
                 return subprocess.CompletedProcess(command, LATE, b"", b"")
 
-    def made(self) -> Dict[str, str]:
+    def made(self) -> dict[str, str]:
         """Return the texts that a run has made."""
         found = [path for path in sorted(self.scratch.rglob("*")) if path.is_file() and path.suffix in (".json", ".txt")]
         names = {path: str(path.relative_to(self.scratch)) for path in found}

@@ -5,7 +5,6 @@ import json
 import shutil
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Dict, Tuple
 
 from cli_helpers import COMPOSED, PLUGIN, ROOT, TRAINING
 
@@ -33,14 +32,14 @@ class Recipe:
     """
 
     typed: str
-    reads: Tuple[str, ...] = ()
-    writes: Tuple[str, ...] = ("out*",)
-    numbers: Tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ("out*",)
+    numbers: tuple[str, ...] = ()
     stdin: str = ""
     figures: str = ""
 
     @property
-    def words(self) -> Tuple[str, ...]:
+    def words(self) -> tuple[str, ...]:
         return tuple(self.typed.split())
 
     @property
@@ -65,7 +64,7 @@ SLICE = "preprocess --dataset news-2007 --from sources --dest out --lexicon-path
 # not those that are a user's own
 DEST = ("dest/train.*", "dest/valid.*", "dest/lexicon-tables*", "dest/dict.txt", "dest/binarised.json", "dest/*.log", "dest/.*")
 LOGGED = r"(?:loss|ppl|Evaluated|Perplexity:) ([\d.,]+\d)"
-RECIPES: Dict[str, Recipe] = {
+RECIPES: dict[str, Recipe] = {
     "user-dir": Recipe("user-dir"),
     "presets": Recipe("presets"),
     "presets-yaml": Recipe("presets groc_lstm_lm_small --yaml"),
@@ -115,7 +114,7 @@ RECIPES: Dict[str, Recipe] = {
 }
 
 
-def make_world(folder: Path, corpus: Path, models: Dict[str, Path], commands) -> Path:
+def make_world(folder: Path, corpus: Path, models: dict[str, Path], commands) -> Path:
     """Fill the folder and return it."""
     data = folder / "data"
     shutil.copytree(corpus / "data", data, ignore=shutil.ignore_patterns("valid1*", "*.log"))
