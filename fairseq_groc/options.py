@@ -9,7 +9,7 @@ import math
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from dataclasses import field, make_dataclass
-from typing import Any
+from typing import Any, List
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
@@ -47,7 +47,7 @@ def as_fields(options: Mapping[str, Option], of_task: bool = False) -> list[tupl
 def _typed(option: Option, inherited: str) -> tuple[Any, Any]:
     default, chosen = option.default, "" if isinstance(option.kind, str) else f": {', '.join(option.kind)}"
     given: dict[str, Any] = {"default_factory": lambda: list(default)} if isinstance(default, list) else {"default": default}
-    kind = list[int] if isinstance(default, list) else type(default)
+    kind = List[int] if isinstance(default, list) else type(default)
     return kind, field(**({"default": II(inherited)} if inherited else given), metadata={"help": option.help + chosen})
 
 

@@ -1,6 +1,7 @@
 """The options of ``wordnet_lexicon``."""
 
 from dataclasses import Field, dataclass, field, fields, make_dataclass
+from typing import Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
@@ -20,7 +21,7 @@ DEFAULT_BLOCK = 35  # GroC, appendix B.1
 class RememberedConfig(FairseqDataclass):
     """What adapters take from files."""
 
-    cache_text: str | None = field(
+    cache_text: Optional[str] = field(
         default=None,
         metadata={"help": "folder from python -m fairseq_groc remember: a text that the unbounded cache sees, too"},
     )
@@ -37,7 +38,7 @@ AdapterConfig = make_dataclass("AdapterConfig", as_fields(OPTIONS), bases=(Remem
 class WordnetLexiconConfig(HeadConfig, AdapterConfig, ResumingConfig):  # type: ignore[misc, valid-type]
     """Options of the task; word embedding, head and adapters are inherited."""
 
-    data: str | None = field(default=None, metadata={"help": "folder of binarised data and lexicon tables"})
+    data: Optional[str] = field(default=None, metadata={"help": "folder of binarised data and lexicon tables"})
     tokens_per_sample: int = field(
         default=0, metadata={"help": f"block length; 0: the checkpoint's in evaluation, {DEFAULT_BLOCK} in training"}
     )
@@ -61,7 +62,7 @@ class WordnetLexiconConfig(HeadConfig, AdapterConfig, ResumingConfig):  # type: 
         default=False,
         metadata={"help": "words without a row: draw one with the mean and covariance of the others, in place of zeros"},
     )
-    max_target_positions: int | None = field(
+    max_target_positions: Optional[int] = field(
         default=None, metadata={"help": "positions of models that number them; default: the block length"}
     )
     add_bos_token: bool = field(default=False, metadata={"help": "refused: every text begins with </s>"})
@@ -79,7 +80,7 @@ class WordnetLexiconConfig(HeadConfig, AdapterConfig, ResumingConfig):  # type: 
             "slower on others"
         },
     )
-    export_embeddings: str | None = field(
+    export_embeddings: Optional[str] = field(
         default=None, metadata={"help": "file of all words' embeddings in scoring: read if it fits, else written"}
     )
     seed: int = II("common.seed")
@@ -88,7 +89,7 @@ class WordnetLexiconConfig(HeadConfig, AdapterConfig, ResumingConfig):  # type: 
     tpu: bool = II("common.tpu")
     cpu: bool = II("common.cpu")
     train_subset: str = II("dataset.train_subset")
-    dataset_impl: str | None = II("dataset.dataset_impl")
+    dataset_impl: Optional[str] = II("dataset.dataset_impl")
 
 
 def adapter_fields() -> list[Field]:
