@@ -25,24 +25,10 @@ from fairseq_groc.evaluation.results import aligned, label_log_axis, machine, py
 from fairseq_groc.evaluation.training_log import read_parameters
 from fairseq_groc.programs import PLUGIN
 
-OPTIONS = [
-    "--arch",
-    "groc_lstm_lm_small",
-    "--batch-size",
-    "20",
-    "--tokens-per-sample",
-    "35",
-    "--batch-size-valid",
-    "20",
-    "--optimizer",
-    "adam",
-    "--clip-norm",
-    "0.25",
-    "--warmup-updates",
-    "100",
-    "--log-interval",
-    "15",
-]
+OPTIONS = (
+    "--arch groc_lstm_lm_small --batch-size 20 --tokens-per-sample 35 --batch-size-valid 20 --optimizer adam "
+    "--clip-norm 0.25 --warmup-updates 100 --log-interval 15"
+).split()
 
 
 def model_options(name: str) -> list[str]:

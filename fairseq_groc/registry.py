@@ -58,9 +58,10 @@ def check_options(options: Mapping[str, Option], values: Mapping[str, Any]) -> N
         OptionError: with the option, its value and what was expected.
     """
     for name, option in options.items():
-        expected = option.refusal(values[name])
-        if expected:
-            raise OptionError(f"{flag(name)} {values[name]}: expected {expected}")
+        value = values[name]
+        if expected := option.refusal(value):
+            shown = f"{value:g}" if isinstance(value, float) else value  # as it was typed: 0, not 0.0
+            raise OptionError(f"{flag(name)} {shown}: expected {expected}")
 
 
 class Registry(dict[str, T]):

@@ -28,25 +28,10 @@ from fairseq_groc.evaluation.training_log import read_curves
 from fairseq_groc.presets import PRESETS
 from fairseq_groc.programs import BIN, MEMORY, PLUGIN, ROOT, held, run
 
-TRAINING = [
-    "--batch-size",
-    "20",
-    "--tokens-per-sample",
-    "35",
-    "--batch-size-valid",
-    "20",
-    "--optimizer",
-    "adam",
-    "--no-epoch-checkpoints",
-    "--num-workers",
-    "0",
-    "--log-format",
-    "simple",
-    "--log-interval",
-    "25",
-    "--criterion",
-    "chunked_cross_entropy",
-]
+TRAINING = (
+    "--batch-size 20 --tokens-per-sample 35 --batch-size-valid 20 --optimizer adam --no-epoch-checkpoints --num-workers 0 "
+    "--log-format simple --log-interval 25 --criterion chunked_cross_entropy"
+).split()
 
 
 class Scale(NamedTuple):

@@ -42,34 +42,11 @@ MODELS = {
     "tied": Model("tied + uniform", "--arch groc_lstm_lm_small --output-head tied", (0.003, 0.006)),
     "groc": Model("GroC + corrections", f"--arch groc_lstm_lm_small_corrected {SAMPLED}", (0.004,)),
 }
-TRAINING = [
-    "--dropout",
-    "0.3",
-    "--dropout-in",
-    "0.3",
-    "--batch-size",
-    "16",
-    "--tokens-per-sample",
-    "35",
-    "--optimizer",
-    "adam",
-    "--clip-norm",
-    "0.25",
-    "--lr-scheduler",
-    "polynomial_decay",
-    "--warmup-updates",
-    "100",
-    "--criterion",
-    "chunked_cross_entropy",
-    "--disable-validation",
-    "--no-epoch-checkpoints",
-    "--num-workers",
-    "0",
-    "--log-format",
-    "simple",
-    "--log-interval",
-    "50",
-]
+TRAINING = (
+    "--dropout 0.3 --dropout-in 0.3 --batch-size 16 --tokens-per-sample 35 --optimizer adam --clip-norm 0.25 "
+    "--lr-scheduler polynomial_decay --warmup-updates 100 --criterion chunked_cross_entropy --disable-validation "
+    "--no-epoch-checkpoints --num-workers 0 --log-format simple --log-interval 50"
+).split()
 UPDATES = 1000
 UNIFORM = (0.0, 0.03, 0.1, 0.2)  # weights of the uniform distribution, for both models; the grid grows by itself at its edges
 DOMAINS = {"in-domain": "test", "new domain": "test1"}

@@ -87,12 +87,13 @@ class Grid:
             upper = getattr(best, name) == values[-1]
             beyond = [value for value in values if (value > begun[-1] if upper else value < begun[0])]
             if len(beyond) < STEPS:
-                more[name] = tuple(sorted({*values, *_beyond(str(OPTIONS[name].kind), values, upper, tokens)}))
+                more[name] = tuple(sorted({*values, *_beyond(name, values, upper, tokens)}))
         return Grid(self.cache, {**self.values, **more}) if more else None
 
 
-def _beyond(kind: str, values: Sequence[float], upper: bool, tokens: int) -> tuple[float, ...]:
+def _beyond(name: str, values: Sequence[float], upper: bool, tokens: int) -> tuple[float, ...]:
     """Return what comes after the last value, or before the first."""
+    kind = OPTIONS[name].kind
     edge, inner = (values[-1], values[-2]) if upper else (values[0], values[1])
     ratio = min(max(edge / inner if inner > 0 else 0, inner / edge, RATIOS[0]), RATIOS[1])
     value = edge * ratio if upper else edge / ratio
@@ -101,4 +102,5 @@ def _beyond(kind: str, values: Sequence[float], upper: bool, tokens: int) -> tup
     if kind == "weight" and upper:
         value = min(value, (1 + edge) / 2)
     rounded = float(f"{value:.3g}")
-    return (0.0, rounded) if kind == "weight" and not upper else (rounded,)
+    # 0: without it; but who leaves out 0 of the uniform distribution may have a head that gives new words nothing
+    return (0.0, rounded) if kind == "weight" and not upper and name != "uniform_weight" else (rounded,)

@@ -11,26 +11,10 @@ from fairseq_groc.evaluation.results import aligned
 from fairseq_groc.evaluation.training_log import read_parameters
 from fairseq_groc.programs import measured
 
-TRAINING = [
-    "--optimizer",
-    "adam",
-    "--lr",
-    "0.001",
-    "--clip-norm",
-    "0.1",
-    "--criterion",
-    "chunked_cross_entropy",
-    "--disable-validation",
-    "--no-save",
-    "--num-workers",
-    "0",
-    "--log-format",
-    "simple",
-    "--log-interval",
-    "1",
-    "--distributed-world-size",
-    "1",
-]
+TRAINING = (
+    "--optimizer adam --lr 0.001 --clip-norm 0.1 --criterion chunked_cross_entropy --disable-validation --no-save "
+    "--num-workers 0 --log-format simple --log-interval 1 --distributed-world-size 1"
+).split()
 _LINE = re.compile(r"train_inner \| epoch \d+: +\d+ / (\d+) .*\bwps=([\d.]+).*\bwpb=([\d.]+)")
 
 

@@ -18,48 +18,11 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 SYSTEM_PATH = os.environ["PATH"]  # where the system's programs are
 PLUGIN = ["--user-dir", str(ROOT / "fairseq_groc"), "--task", "wordnet_lexicon"]
-SMALL = ["--arch", "groc_lstm_lm", "--decoder-embed-dim", "8", "--decoder-hidden-size", "12"]
+SMALL = "--arch groc_lstm_lm --decoder-embed-dim 8 --decoder-hidden-size 12".split()
 FILTERS = ["--char-filters", "[4,4,4]"]
 COMPOSED = [*SMALL, *FILTERS]
-TRAINING = [
-    "--batch-size",
-    "4",
-    "--tokens-per-sample",
-    "10",
-    "--optimizer",
-    "adam",
-    "--lr",
-    "0.01",
-    "--num-workers",
-    "0",
-    "--log-format",
-    "simple",
-]
-WORDS = [
-    "the",
-    "a",
-    "cat",
-    "dog",
-    "lion",
-    "kitty",
-    "run",
-    "runs",
-    "sat",
-    "barked",
-    "on",
-    "under",
-    "mat",
-    "tree",
-    "and",
-    "old",
-    "young",
-    "big",
-    "small",
-    "quick",
-    "green",
-    "blue",
-    "red",
-]
+TRAINING = "--batch-size 4 --tokens-per-sample 10 --optimizer adam --lr 0.01 --num-workers 0 --log-format simple".split()
+WORDS = "the a cat dog lion kitty run runs sat barked on under mat tree and old young big small quick green blue red".split()
 
 TRANSFORMER = "transformer_lm --decoder-ffn-embed-dim 16 --decoder-layers 1 --decoder-attention-heads 2"
 SIZES = "--decoder-embed-dim 16 --decoder-input-dim 16 --decoder-output-dim 12"
@@ -122,7 +85,7 @@ class Commands:
         return self.ok(ROOT / "scripts" / "preprocess.sh", *options)
 
     def train(self, data, save, *options) -> str:
-        return self.ok("fairseq-train", data, *PLUGIN, *small(*options), *TRAINING, "--save-dir", save)
+        return self.ok("fairseq-train", data, *PLUGIN, *TRAINING, "--save-dir", save, *small(*options))
 
     def eval_lm(self, data, checkpoint, *options) -> str:
         return self.ok("fairseq-eval-lm", data, *PLUGIN, "--path", checkpoint, "--num-workers", "0", *options)

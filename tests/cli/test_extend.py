@@ -149,7 +149,7 @@ def test_the_checks(typed):
             "--recent-half-life does nothing without --recent-weight: give both, or leave it out",
         ),
         ([*USER, "--recent-weight", "1.5"], "error: --recent-weight 1.5: expected a number from 0 to below 1"),
-        ([*USER, *RECENT, "--recent-half-life", "0"], "error: --recent-half-life 0.0: expected a number above 0"),
+        ([*USER, *RECENT, "--recent-half-life", "0"], "error: --recent-half-life 0: expected a number above 0"),
     ],
 )
 def test_what_scoring_refuses(said, typed, options, message):

@@ -331,7 +331,7 @@ def test_curves_at_equal_time_count_updates_in_steps_of_the_first(commands, tmp_
     curves = {"tied": [(60, 400.0), (120, 100.0)], "GroC + corrections": [(30, 200.0), (60, 50.0)]}
     rows = {label: {"runs": [{"curve": curve}]} for label, curve in curves.items()}
     (tmp_path / "results.json").write_text(json.dumps({"rows": {**rows, "no price": rows["tied"]}}))
-    times = {"tied": {"mean": 50.0}, "corrected-0.1": {"mean": 100.0}}
+    times = {"tied": {"mean": 50.0}, "corrected-0.05": {"mean": 100.0}}
     (tmp_path / "times.json").write_text(json.dumps({"runs": {"10000": times}}))
     program = ["python", PAPERS / "equal_time.py", tmp_path / "results.json", tmp_path / "times.json"]
     printed = commands.ok(*program, "--out", tmp_path / "picture.png").splitlines()[-4:]

@@ -100,4 +100,6 @@ def test_a_grid_grows_where_the_best_is_at_its_edge_and_so_far_only():
         last, steps = grid, steps + 1
         grid = grid.grown(at(0.3, grid.values["cache_theta"][-1], 6), 50, first)
     assert last.values["cache_theta"] == (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+    mixed = grid_of("none", uniform_weight=(0.1, 0.2))  # without any of it a head with rows makes new words impossible
+    assert mixed.grown(AdapterSettings(uniform_weight=0.1), 50, mixed).values["uniform_weight"] == (0.05, 0.1, 0.2)
     assert grid_of("none", uniform_weight=(0.1,)).edges(AdapterSettings(uniform_weight=0.1), 50) == []  # one value is no grid
