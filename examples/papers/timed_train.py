@@ -87,7 +87,14 @@ def main() -> None:
     train.validate = lambda *args: clock.validate(validate, *args)
     train.validate_and_save = lambda *args: clock.after_update(validate_and_save, *args)
     signal.signal(signal.SIGTERM, clock.end)
-    train.cli_main()
+    try:
+        train.cli_main()
+    except SystemExit as ended:
+        if ended.code != TOLD:
+            raise
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(TOLD)  # a thread that reads ahead may abort Python's own end
 
 
 if __name__ == "__main__":
