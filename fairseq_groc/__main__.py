@@ -42,11 +42,12 @@ _GROUPS = {
     "scoring": (score, evaluate, tune, remember, export),
     "analysis": (curves, frequency_bins, coverage, nearest, training_speed),
 }
-for _group, _modules in _GROUPS.items():
-    for _module in _modules:
-        _help = str(_module.__doc__).partition("\n")[0]
-        COMMANDS.add(_module.__name__.rpartition(".")[2], Command(_group, _help, _module.add_arguments, _module.run))
-COMMANDS.add("config", COMMANDS["presets"]._replace(help="presets, by an earlier name."))
+if "preprocess" not in COMMANDS:  # this file runs twice where ``python -m`` meets an import of it
+    for _group, _modules in _GROUPS.items():
+        for _module in _modules:
+            _help = str(_module.__doc__).partition("\n")[0]
+            COMMANDS.add(_module.__name__.rpartition(".")[2], Command(_group, _help, _module.add_arguments, _module.run))
+    COMMANDS.add("config", COMMANDS["presets"]._replace(help="presets, by an earlier name."))
 PROGRAM = "python -m fairseq_groc"
 
 

@@ -1,8 +1,13 @@
 """What may import what: commands are above all else, ``modules`` below, and no import comes back to where it began."""
 
 import ast
+import importlib
+import runpy
+import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 
@@ -53,3 +58,12 @@ def test_the_map_has_every_folder():
     named = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     folders = {path.parent.name for path in FILES.values()} - {"fairseq_groc"}
     assert {folder for folder in folders if f"`{folder}`" not in named} == set()
+
+
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
+def test_the_program_runs_where_it_was_imported_before(monkeypatch):
+    importlib.import_module("fairseq_groc.__main__")
+    monkeypatch.setattr(sys, "argv", ["fairseq_groc", "user-dir"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("fairseq_groc", run_name="__main__")
+    assert ended.value.code == 0
