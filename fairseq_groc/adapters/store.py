@@ -70,19 +70,21 @@ class EntryStore(Entries):
         self.folder = Path(self._temporary.name) if self._temporary else Path(folder)  # type: ignore[arg-type]
         self.dim, self.about = dim, about or {}
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._header: dict[str, Any] = {}
         self.stored = self._open()  # entries that the header counts
         self.count = self.stored
-        for name, width in ((KEYS, 4 * dim), (WORDS, 4)):
-            path, size = self.folder / name, self.stored * width
+        widths = {KEYS: 4 * dim, WORDS: 4}
+        for name, width in widths.items():
+            path = self.folder / name
             if not self.stored and not reading:
                 path.touch()
-            if not path.exists() or path.stat().st_size < size:
+            if not path.exists() or path.stat().st_size < self.stored * width:
                 raise CacheError(f"{path} is shorter than the {self.stored:,} entries stored. {REMEDY}")
-            if not reading:
-                os.truncate(path, size)  # what was written after the last commit
-        self._sums = {name: self._checksum(name, width) for name, width in ((KEYS, 4 * dim), (WORDS, 4))}
-        if self.stored and self._sums != self._header["checksums"]:
+        self._sums = {name: self._checksum(name, width) for name, width in widths.items()}
+        if self._header and self._sums != self._header["checksums"]:
             raise CacheError(f"{self.folder}: its files are not what was stored, they are damaged. {REMEDY}")
+        for name, width in widths.items() if not reading else ():
+            os.truncate(self.folder / name, self.stored * width)  # what was written after the last commit
         self._maps: tuple[int, np.ndarray, np.ndarray] = (0, np.empty((0, dim), np.float32), np.empty(0, np.uint32))
         if not self.stored and not reading:
             self.commit()

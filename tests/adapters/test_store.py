@@ -91,12 +91,21 @@ def test_a_killed_writer_loses_nothing_that_it_reported(tmp_path):
         (lambda s: (s.folder / "words.u32").write_bytes(bytes(800)), "its files are not what was stored, they are damaged"),
         (lambda s: (s.folder / "words.u32").write_bytes(b"1234"), "words.u32 is shorter than the 200 entries stored"),
         (lambda s: (s.folder / "keys.f32").unlink(), "keys.f32 is shorter than the 200 entries stored"),
+        *((lambda s, n=n: counting(s, n), "its files are not what was stored, they are damaged") for n in (0, 100)),
     ],
 )
 def test_a_damaged_store_is_refused(store, spoil, message):
     spoil(store)
+    files = {path.name: path.read_bytes() for path in store.folder.iterdir()}
     with pytest.raises(CacheError, match=f"{message}.*Give another folder"):
         EntryStore(store.folder, 6, ABOUT)
+    assert {path.name: path.read_bytes() for path in store.folder.iterdir()} == files
+
+
+def counting(store, number):
+    """Let the header count another number of entries."""
+    path = store.folder / "header.json"
+    path.write_text(path.read_text().replace('"stored": 200', f'"stored": {number}'))
 
 
 def test_a_foreign_store_is_refused_and_left_alone(store):
