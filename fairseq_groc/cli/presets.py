@@ -33,7 +33,7 @@ def preset_config(name: str) -> dict:
     defaults = OmegaConf.to_container(OmegaConf.structured(HeadConfig()))
     sizes = {f.name: f.default for f in fields(GrocLSTMLanguageModelConfig) if f.name != "_name" and f.name not in SHARED_OPTIONS}
     preset = {**defaults, **sizes, **PRESETS[name].options}
-    head = {key: preset[key] for key in SHARED_OPTIONS}
+    head = {key: preset.get(key, option.default) for key, option in SHARED_OPTIONS.items()}
     small = name == "groc_lstm_lm_small"
     return {
         "common": {"user_dir": "fairseq_groc", "log_interval": 100, "seed": 1},
