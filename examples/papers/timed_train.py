@@ -4,6 +4,7 @@ A kill costs at most SAVE_SECONDS of the environment and a validation, SIGTERM a
 """
 
 import hashlib
+import math
 import os
 import signal
 import sys
@@ -81,9 +82,16 @@ def with_code(kept: dict[str, Any], save: Path, changed: bool) -> dict[str, Any]
     return {**kept, "code": code, "code_before": [*kept.get("code_before", []), kept.get("code")]}
 
 
+def left(train_epoch, cfg, trainer, *args):
+    """Train for an epoch as fairseq does, if an update is left: of what was killed at its very end fairseq makes one more."""
+    ended = trainer.get_num_updates() >= (cfg.optimization.max_update or math.inf)
+    return ([None], True) if ended else train_epoch(cfg, trainer, *args)
+
+
 def main() -> None:
     clock = Clock(float(os.environ.get("SAVE_SECONDS", SECONDS)))
-    validate, validate_and_save = train.validate, train.validate_and_save
+    validate, validate_and_save, train_epoch = train.validate, train.validate_and_save, train.train
+    train.train = lambda *args: left(train_epoch, *args)
     train.validate = lambda *args: clock.validate(validate, *args)
     train.validate_and_save = lambda *args: clock.after_update(validate_and_save, *args)
     signal.signal(signal.SIGTERM, clock.end)

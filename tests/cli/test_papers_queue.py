@@ -85,6 +85,16 @@ def test_a_training_that_is_stopped_and_killed_is_the_same_as_one_in_one_piece(c
     assert rates[0] == rates[1] < 0.01 and whole["extra_state"]["best"] == resumed["extra_state"]["best"]
 
 
+def test_a_training_that_was_killed_at_its_very_end_makes_no_more_updates(commands, texts, tmp_path):
+    splits = [part for split in ("train", "valid") for part in (f"--{split}", texts / "ptb" / f"{split}.txt")]
+    commands.preprocess(*splits, "--lexicon-path", "none", "--dest", tmp_path / "data")
+    options = [*PLUGIN, *SMALL, *TRAINING, "--output-head", "tied", "--max-update", "4", "--no-epoch-checkpoints"]
+    for _ in range(2):
+        assert "done training" in commands.ok("python", TIMED, tmp_path / "data", *options, "--save-dir", tmp_path / "save")
+    saved = torch.load(tmp_path / "save" / "checkpoint_last.pt", weights_only=True)
+    assert saved["optimizer_history"][-1]["num_updates"] == 4
+
+
 def test_a_queue_is_killed_stopped_and_goes_on_until_it_is_done(commands, texts, tmp_path):
     queue, work = tmp_path / "queue.txt", tmp_path / "work"
     queue.write_text(f"# a comment\n\n{LINE}\n")
