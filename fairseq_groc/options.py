@@ -61,8 +61,9 @@ def options_of(head: str) -> dict[str, Option]:
     Raises:
         OptionError: there is no such head.
     """
-    chosen = HEADS.find(head)
-    return {**COMMON, **EMBEDDINGS.find(chosen.embedding).options, **chosen.kind.options}
+    embedding = HEADS.find(head).embedding
+    EMBEDDINGS.find(embedding)
+    return {**COMMON, **EMBEDDINGS.taken[embedding], **HEADS.taken[head]}
 
 
 def default_settings(head: str) -> dict[str, Any]:
@@ -84,7 +85,7 @@ def head_settings(cfg) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, (str, int, float)) else [int(number) for number in value]
+    return value if isinstance(value, (str, int, float)) else list(value)
 
 
 def refuse_unused(given: Iterable[str], taken: Iterable[str], chosen: str) -> None:

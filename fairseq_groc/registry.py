@@ -31,7 +31,7 @@ class Option(NamedTuple):
         expected, fits = KINDS[self.kind]
         if isinstance(self.default, list):
             return None if fits(value) else expected
-        number = isinstance(value, (int, type(self.default))) and not isinstance(value, bool)
+        number = isinstance(value, (int, float)) and isinstance(value, (int, type(self.default))) and not isinstance(value, bool)
         return None if number and -math.inf < value < math.inf and fits(value) else expected
 
 
@@ -42,7 +42,10 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "count": ("1 or more", lambda value: value >= 1),
     "natural": ("0 or more", lambda value: value >= 0),
     "number": ("a number", lambda value: True),
-    "counts": ("a list of counts like [32,32,64]", lambda value: min(value, default=-1) >= 0 and any(value)),
+    "counts": (
+        "a list of counts like [32,32,64]",
+        lambda value: any(value) and all(isinstance(n, int) and n >= 0 for n in value),
+    ),
 }
 
 
@@ -76,6 +79,7 @@ class Registry(dict[str, T]):
         super().__init__()
         self.kind = kind
         self.options: dict[str, Option] = {} if options is None else options
+        self.taken: dict[str, Mapping[str, Option]] = {}  # by each part
         self._listeners: list[Callable[[dict[str, Option]], None]] = []
 
     def listen(self, listener: Callable[[dict[str, Option]], None]) -> None:
@@ -86,9 +90,10 @@ class Registry(dict[str, T]):
         """Register a part with its options; parts may share one whose meaning is the same.
 
         Raises:
-            OptionError: a name that is taken, or none that an option can have.
+            OptionError: a name that is taken, or none that an option can have; a default that an option does not take.
         """
         options = options or {}
+        check_options(options, {option: value.default for option, value in options.items()})
         shared = [option for option in options if self.options.get(option) == options[option]]
         _check_name(self, self.kind, name)
         for option in options.keys() - shared:
@@ -96,8 +101,32 @@ class Registry(dict[str, T]):
         new = {option: value for option, value in options.items() if option not in shared}
         for listener in self._listeners if new else ():
             listener(new)
-        self[name] = part
+        self[name], self.taken[name] = part, options
         self.options.update(new)
+
+    def decorator(
+        self,
+        name: str,
+        options: Mapping[str, Option],
+        implied: Callable[[Any], Mapping[str, Option]] = lambda cls: {},
+        part: Callable[[Any], T] = lambda cls: cls,
+    ) -> Callable[[Any], Any]:
+        """Return what registers a class that has ``options``; the first time they become the class's, for those made from it.
+
+        Args:
+            options: besides those of the class
+            implied: from the class, what all like it take
+            part: from the class, what is registered
+        """
+
+        def register(cls):
+            own = {**cls.options, **options}
+            self.add(name, part(cls), {**implied(cls), **own})
+            if "options" not in vars(cls):
+                cls.options = own
+            return cls
+
+        return register
 
     def find(self, name: str) -> T:
         """Return what is registered by a name.

@@ -86,6 +86,7 @@ class Memory:
         self._adapter = adapter
         self._caches = adapter.new_caches()
         self._pending: Tensor | None = None
+        self._read: tuple[Tensor, Tensor] | None = None  # tokens and h of the block before
 
     def see(self, h: Tensor, tokens: Tensor, padding: int) -> View:
         """Read a block and return what its positions know; the next block goes on after it.
@@ -108,20 +109,19 @@ class Memory:
         return View(self._adapter, rows, (h.size(0), h.size(1)))
 
     @contextmanager
-    def reading(self, model: nn.Module, tokens: Tensor, running: bool) -> Iterator[list[Tensor]]:
-        """Let the caches act before and after a model reads a block, (B, T), whose h is to be appended to the list.
+    def reading(self, model: nn.Module, tokens: Tensor) -> Iterator[list[Tensor]]:
+        """Let the caches act before a model reads a block of a running text, (B, T), whose h is to be appended to the list.
 
-        Args:
-            running: whether it is a block of a running text; else they are not asked
+        What they do after a block waits for the next: only then are its scores made, by whatever makes them.
         """
-        h: list[Tensor] = []
-        caches = [cache for _, cache in self._caches if running]
-        for cache in caches:
-            cache.before_block(model, tokens)
+        caches, h = [cache for _, cache in self._caches], list[Tensor]()
         with torch.set_grad_enabled(torch.is_grad_enabled() or any(cache.learns for cache in caches)):
-            yield h
             for cache in caches:
-                cache.after_block(model, tokens, h[0])
+                if self._read is not None:
+                    cache.after_block(model, *self._read)
+                cache.before_block(model, tokens)
+            yield h
+        self._read = tokens, h[0]
 
     def reorder(self, order: Tensor) -> None:
         """Let stream i go on from what stream order[i] has said (beam search)."""
@@ -160,7 +160,10 @@ class Adapter:
 
     def new_caches(self) -> list[tuple[float, Cache]]:
         """Return the caches that act, each with its weight, remembering nothing."""
-        return [(weight, CACHES[name].build(self.settings, self.remembered)) for name, weight in self.settings.caches().items()]
+        return [
+            (weight, CACHES[name].from_settings(self.settings, self.remembered))
+            for name, weight in self.settings.caches().items()
+        ]
 
     def adapt_model(self, lprobs: Tensor) -> Tensor:
         """Return the discounted and smoothed log-probabilities, (..., V): what needs no history."""

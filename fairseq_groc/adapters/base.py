@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -13,20 +13,7 @@ from fairseq_groc.adapters.search import Search
 from fairseq_groc.errors import OptionError
 from fairseq_groc.registry import Option, Registry
 
-
-class RegisteredCache(NamedTuple):
-    """A registered cache.
-
-    Args:
-        build: from the settings, and entries of another text or None, to a cache that remembers nothing yet
-        options: names of its own options, without that of its weight
-    """
-
-    build: Callable[[AdapterSettings, Search | None], Cache]
-    options: tuple[str, ...]
-
-
-CACHES: Registry[RegisteredCache] = Registry("cache")
+CACHES: Registry[type[Cache]] = Registry("cache")
 OPTIONS = CACHES.options
 OPTIONS.update(  # what needs no history; caches are registered beside their classes
     new_word_discount=Option(1.0, "factor on the probability of words that the training text lacks (paper: 0.1)", "factor"),
@@ -43,13 +30,8 @@ def register_cache(name: str, **options: Option):
     Raises:
         OptionError: a name that is taken.
     """
-
-    def register(cls):
-        weight = Option(0.0, f"mass of the {name} cache: 1 - lambda of the paper", "weight")
-        CACHES.add(name, RegisteredCache(cls.from_settings, tuple(options)), {f"{name}_weight": weight, **options})
-        return cls
-
-    return register
+    weight = Option(0.0, f"mass of the {name} cache: 1 - lambda of the paper", "weight")
+    return CACHES.decorator(name, options, lambda cls: {f"{name}_weight": weight})
 
 
 class AdapterSettings(SimpleNamespace):
@@ -86,7 +68,7 @@ class AdapterSettings(SimpleNamespace):
 
     def acting(self) -> dict[str, Any]:
         """Return what is not a default, and all options of the caches that act."""
-        own = [option for cache in self.caches() for option in CACHES[cache].options]
+        own = [option for cache in self.caches() for option in CACHES.taken[cache]]
         return {name: value for name, value in vars(self).items() if value != OPTIONS[name].default or name in own}
 
     def caches(self) -> dict[str, float]:
@@ -102,6 +84,7 @@ class AdapterSettings(SimpleNamespace):
 class Cache:
     """What a group of streams has said so far, and a distribution over it for each position of the next block."""
 
+    options: Mapping[str, Option] = {}  # those that it takes, by name
     learns = False  # whether ``after_block`` takes gradients: a pass over a block is recorded then
 
     @classmethod
@@ -117,7 +100,7 @@ class Cache:
         """Be told that a model is about to read a block of a running text, (B, T); the first one of it by a new cache."""
 
     def after_block(self, model: nn.Module, tokens: Tensor, h: Tensor) -> None:
-        """Be told what it made of the block, h (B, T, d): its scores are computed, and what is changed is for the next."""
+        """Be told, when the next block comes, what it made of this one, h (B, T, d): the scores of this one are made."""
 
     def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> list:
         """Append a block's entries and return, for every stream, what ``row`` needs.

@@ -53,6 +53,8 @@ def run(args) -> None:
     check_out(args.out)
     if args.cache_text and args.cache != "unbounded":
         raise OptionError("--cache-text does nothing without --cache unbounded: give both, or leave it out")
+    if args.cache != "none" and CACHES[args.cache].learns:
+        raise OptionError(f"--cache {args.cache} learns, and tune has the model read the text once: compare settings by evaluate")
     grid = grid_of(args)
     hub, dataset = open_split(args)
     if not args.no_store:

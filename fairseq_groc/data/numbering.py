@@ -55,6 +55,7 @@ class Numbering:
         """Write what fairseq-preprocess writes of a text, an index and the tokens, and remove the text.
 
         The index: what it is, its version, the type of tokens, the number of lines, their lengths, where they begin in bytes.
+        (fairseq's writer holds a list of Python's numbers, many bytes a line.)
         """
         kind = np.dtype(best_fitting_int_dtype(len(dictionary)))
         entries = np.array([dictionary.index(word) for word in self._numbers], kind)

@@ -75,10 +75,7 @@ def register_embedding(name: str, **options: Option):
         OptionError: a name that is taken.
     """
 
-    def register(cls):
-        implied = {**(FILTERS if cls.reads_spellings else {}), **({} if cls.is_table else CORRECTIONS)}
-        cls.options = {**implied, **cls.options, **options}
-        EMBEDDINGS.add(name, cls, cls.options)
-        return cls
+    def implied(cls: type[WordEmbedding]) -> dict[str, Option]:
+        return {**(FILTERS if cls.reads_spellings else {}), **({} if cls.is_table else CORRECTIONS)}
 
-    return register
+    return EMBEDDINGS.decorator(name, options, implied)

@@ -54,10 +54,4 @@ def register_encoder(name: str, **options: Option):
     Raises:
         OptionError: a name that is taken.
     """
-
-    def register(cls):
-        cls.options = {**cls.options, **options}
-        ENCODERS.add(name, cls, cls.options)
-        return cls
-
-    return register
+    return ENCODERS.decorator(name, options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +35,7 @@ class Grid:
     @classmethod
     def of(cls, cache: str, given: Mapping[str, Sequence[float]]) -> Grid:
         """Return the grid of what a cache has of the values given; of other options it has the default."""
-        own = (f"{cache}_weight", *CACHES[cache].options) if cache != "none" else ()
+        own = CACHES.taken[cache] if cache != "none" else ()
         names = ("new_word_discount", "uniform_weight", *own)
         return cls(cache, {name: tuple(sorted({*given.get(name, (OPTIONS[name].default,))})) for name in names})
 
@@ -48,7 +49,7 @@ class Grid:
 
     def cache_options(self) -> tuple[str, ...]:
         """Return the names of the cache's own options, without its weight."""
-        return CACHES[self.cache].options if self.cache != "none" else ()
+        return tuple(CACHES.taken[self.cache])[1:] if self.cache != "none" else ()
 
     def of_cache(self) -> list[tuple[float, ...]]:
         """Return the combinations of these: what changes how the cache remembers, not how much of it is mixed in."""
@@ -68,7 +69,8 @@ class Grid:
         for name, values in self.values.items():
             value, count = getattr(best, name), OPTIONS[name].kind == "count"
             lower = value == values[0] and value > (1 if count else 0)
-            upper = value == values[-1] and value > 0 and not (count and value >= tokens)
+            most = {"count": tokens, "weight": 0.99}.get(str(OPTIONS[name].kind), math.inf)
+            upper = value == values[-1] and 0 < value < most
             acts = name not in self.cache_options() or best.caches()
             if acts and len(values) > 1 and (lower or upper):
                 found.append(name)

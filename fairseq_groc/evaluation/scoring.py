@@ -110,10 +110,11 @@ def _by_full_distributions(model, sample: dict, real: Tensor, words: Tensor | No
     output = model(**sample["net_input"])
     own = torch.log_softmax(output[0].float(), -1)
     adapted = model.get_normalized_probs(output, log_probs=True)
-    error = (1 - adapted[real].double().exp().sum(-1)).abs()
+    probabilities = [lprobs[real].double().exp() for lprobs in (adapted, own)]
+    error = (1 - probabilities[0].sum(-1)).abs()
     if len(error):
         scores.error = float(torch.maximum(torch.tensor(scores.error).double(), error.max()))  # NaN stays
     scores.verified += len(error)
     if words is not None:
-        scores.mass += torch.stack([lprobs[real][:, words].double().exp().sum() for lprobs in (adapted, own)]).cpu()
+        scores.mass += torch.stack([of[:, words].sum() for of in probabilities]).cpu()
     return tuple(lprobs.gather(2, sample["target"].unsqueeze(2))[..., 0] for lprobs in (adapted, own))  # type: ignore[return-value]

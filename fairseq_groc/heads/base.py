@@ -100,10 +100,4 @@ def register_head(name: str, embedding: str = "rows", **options: Option):
     Raises:
         OptionError: a name that is taken.
     """
-
-    def register(cls):
-        cls.options = {**(FILTERS if cls.needs_spellings else {}), **cls.options, **options}
-        HEADS.add(name, Head(cls, embedding), cls.options)
-        return cls
-
-    return register
+    return HEADS.decorator(name, options, lambda cls: FILTERS if cls.needs_spellings else {}, lambda cls: Head(cls, embedding))

@@ -70,9 +70,10 @@ def build_encoder(cfg) -> PrefixEncoder:
     Raises:
         OptionError: there is none of that name, or a value that it does not take.
     """
-    kind = ENCODERS.find(getattr(cfg, "prefix_encoder", "lstm"))  # a checkpoint may be older than an option
-    settings = {name: getattr(cfg, name, option.default) for name, option in kind.options.items()}
-    check_options(kind.options, settings)
+    name = getattr(cfg, "prefix_encoder", "lstm")  # a checkpoint may be older than an option
+    kind, options = ENCODERS.find(name), ENCODERS.taken[name]
+    settings = {option: getattr(cfg, option, value.default) for option, value in options.items()}
+    check_options(options, settings)
     return kind.from_settings(cfg.decoder_embed_dim, settings)
 
 
@@ -158,7 +159,8 @@ def _refuse_unused(args, typed: Set[str]) -> None:
     encoder = getattr(args, "prefix_encoder", "lstm")
     if head in HEADS:  # else the task says so
         refuse_unused(typed & SHARED_OPTIONS.keys(), {**TRAINING, **options_of(head)}, f"--output-head {head}")
-    refuse_unused(typed & ENCODERS.options.keys(), ENCODERS.find(encoder).options, f"--prefix-encoder {encoder}")
+    ENCODERS.find(encoder)
+    refuse_unused(typed & ENCODERS.options.keys(), ENCODERS.taken[encoder], f"--prefix-encoder {encoder}")
 
 
 ARCH_CONFIG_REGISTRY["groc_lstm_lm"] = _architecture({})  # so that the task is checked here too

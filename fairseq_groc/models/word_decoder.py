@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import numpy as np
@@ -115,7 +116,8 @@ class WordDecoder(ChangingVocabulary):
             return super().forward(prev_output_tokens, *args, **kwargs)  # type: ignore[misc]
         state, pad = kwargs.get("incremental_state"), self.dictionary.pad()
         memory = self._memory_for(block, state)
-        with memory.reading(cast(nn.Module, self), prev_output_tokens, running=block is not None) as read:
+        alone: AbstractContextManager[list[Tensor]] = nullcontext([])
+        with alone if block is None else memory.reading(cast(nn.Module, self), prev_output_tokens) as read:
             scores, extra = super().forward(prev_output_tokens, *args, **kwargs)  # type: ignore[misc]
             h = getattr(self, self.output_layer_name).features
             read.append(h)

@@ -57,7 +57,7 @@ def check_use(cfg) -> None:
 
 def check_needed(cfg) -> None:
     """Refuse options of caches that do not act. Not for a checkpoint's own: it keeps the defaults of when it was made."""
-    needs = {name: f"{cache}_weight" for cache, registered in CACHES.items() for name in registered.options}
+    needs = {name: f"{cache}_weight" for cache, options in CACHES.taken.items() for name in options}
     given = [name for name in needs if getattr(cfg, name) != OPTIONS[name].default] + ["cache_text"] * bool(cfg.cache_text)
     for name, weight in {**needs, "cache_text": "unbounded_weight"}.items():
         if name in given and getattr(cfg, weight) == 0:

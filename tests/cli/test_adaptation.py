@@ -110,10 +110,10 @@ def test_validation_in_training_is_adapted(commands, ours, corpus, models, tmp_p
 
 def test_sums_that_are_not_1_are_an_error(ours, corpus, models, tmp_path, monkeypatch):
     adapt = View.adapt
-    monkeypatch.setattr(View, "adapt", lambda view, lprobs: adapt(view, lprobs) + 3e-4)
+    monkeypatch.setattr(View, "adapt", lambda view, lprobs: adapt(view, lprobs) + 3e-5)
     command = ["evaluate", "--path", models["tied"], "--data", corpus / "union", "--local-weight", "0.1"]
     error = ours(*command, "--verify-normalization", "2", code=1)
-    assert re.search(r"probabilities do not sum to 1: [23]\.\de-04 off, more than 1e-04", error)
+    assert re.search(r"probabilities do not sum to 1: [23]\.\de-05 off, more than 1\.0e-05", error)
 
 
 def test_a_report_is_the_same_with_any_number_of_workers(ours, corpus, models, tmp_path):

@@ -12,8 +12,9 @@ D, SMALL = 5, {"decoder_hidden_size": 7, "decoder_layers": 2}
 @pytest.fixture(params=list(ENCODERS))
 def encoder(request):
     torch.manual_seed(0)
-    kind = ENCODERS[request.param]
-    return kind.from_settings(D, {**{name: option.default for name, option in kind.options.items()}, **SMALL}).double().eval()
+    options = ENCODERS.taken[request.param]
+    settings = {**{name: option.default for name, option in options.items()}, **SMALL}
+    return ENCODERS[request.param].from_settings(D, settings).double().eval()
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """One adapted model through every door of fairseq's: criteria, scorer, generation; for every head and every decoder."""
 
+import copy
+import itertools
 from argparse import Namespace
 
 import pytest
@@ -96,23 +98,38 @@ def test_criteria_and_scorer_see_the_same_adapted_model(adapted_model, batches, 
 
 
 @pytest.mark.parametrize("arch", ["groc_lstm_lm", "transformer_lm"])
-def test_a_cache_may_learn_before_and_after_each_block(adapted_model, batches, monkeypatch, arch):
+def test_a_cache_may_learn_between_blocks(adapted_model, batches, monkeypatch, arch):
     seen = []
 
     def learn(cache, model, tokens, h):
-        (gradient,) = torch.autograd.grad(h.square().sum(), model.words.embedding.weight)
-        seen.append(("after", tokens, bool(gradient.any())))
+        seen.append(("after", tokens))
+        weight = model.words.embedding.weight
+        (gradient,) = torch.autograd.grad(h.square().sum(), weight)
+        with torch.no_grad():
+            weight -= gradient / gradient.abs().max()
 
+    model = adapted_model(arch, "tied")
+    read = batches(model, 2, 7)
+    still = by_probabilities(copy.deepcopy(model), read)
     monkeypatch.setattr(LocalCache, "before_block", lambda cache, model, tokens: seen.append(("before", tokens)))
     monkeypatch.setattr(LocalCache, "after_block", learn)
     monkeypatch.setattr(LocalCache, "learns", True)
-    model = adapted_model(arch, "tied")
-    read = batches(model, 2, 7)
-    by_probabilities(model, read)
-    assert [name for name, *_ in seen] == ["before", "after"] * len(read) and all(entry[-1] for entry in seen[1::2])
-    assert all(entry[1] is read[i // 2]["net_input"]["src_tokens"] for i, entry in enumerate(seen))
-    model.decoder(read[0]["net_input"]["src_tokens"], incremental_state={})
-    assert len(seen) == 2 * len(read)  # generation reads no text
+    learned = by_probabilities(copy.deepcopy(model), read)
+    texts = [sample["net_input"]["src_tokens"] for sample in read]
+    told = [("before", texts[0])]
+    for before, after in itertools.pairwise(texts):
+        told += [("after", before), ("before", after)]
+    assert [name for name, _ in seen] == [name for name, _ in told]
+    assert all(mine is theirs for (_, mine), (_, theirs) in zip(seen, told))
+    first = int((read[0]["target"] != 1).sum())
+    assert learned[:first] == pytest.approx(still[:first], abs=1e-6) and learned[first:] != pytest.approx(still[first:], abs=1e-3)
+    task = Namespace(target_dictionary=model.decoder.dictionary)
+    for criterion in (CrossEntropyCriterion(task, False), CacheInterpolatedCrossEntropyCriterion(task, False, 5)):
+        assert by_criterion(criterion, copy.deepcopy(model), read) == pytest.approx(learned, abs=1e-5)
+    assert by_scorer(copy.deepcopy(model), read) == pytest.approx(learned, abs=1e-5)
+    seen.clear()
+    model.decoder(texts[0], incremental_state={})
+    assert seen == []  # generation reads no text
 
 
 @pytest.mark.parametrize("arch, head", ANY_MODEL)
