@@ -17,14 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments import EXPERIMENTS, SCALES, Scale, preset_of
+from experiments import EXPERIMENTS, SCALES, Scale, options_of, preset_of
 from run import DATASETS, prepare
 
 from fairseq_groc.__main__ import in_process
 from fairseq_groc.embeddings.sampled_updates import is_frozen
 from fairseq_groc.evaluation.results import machine, write_json
-from fairseq_groc.options import SHARED_OPTIONS, options_of
-from fairseq_groc.presets import PRESETS
 from fairseq_groc.programs import BIN, MEMORY, held
 from fairseq_groc.registry import flag
 
@@ -102,8 +100,8 @@ def _seed_with(shares: tuple[float, ...], count: int) -> int:
 
 
 def _arch(preset: str, scale: Scale) -> str:
-    unused = SHARED_OPTIONS.keys() - options_of(PRESETS[preset].options["output_head"]).keys()
-    sizes = (shlex.quote(f"{flag(name)}={value}") for name, value in scale.sizes.items() if name not in unused)
+    options = options_of(preset, scale)
+    sizes = (shlex.quote(f"{flag(name)}={options[name]}") for name in scale.sizes if name in options)
     return " ".join([preset, *sizes])
 
 

@@ -2,6 +2,8 @@
 
 from typing import Any, NamedTuple
 
+from fairseq_groc.options import SHARED_OPTIONS, TRAINING
+from fairseq_groc.options import options_of as taken_by
 from fairseq_groc.presets import PRESETS
 
 
@@ -222,5 +224,7 @@ def preset_of(row: Row, dataset: str) -> str:
 
 
 def options_of(preset: str, scale: Scale) -> dict[str, Any]:
-    """Return the model's options at a scale."""
-    return {**PRESETS[preset].options, **scale.sizes}
+    """Return the model's options at a scale, without those of other heads."""
+    options = {**PRESETS[preset].options, **scale.sizes}
+    unused = SHARED_OPTIONS.keys() - {**TRAINING, **taken_by(options["output_head"])}.keys()
+    return {name: value for name, value in options.items() if name not in unused}

@@ -26,8 +26,6 @@ from fairseq_groc.dictionary import load_dictionary
 from fairseq_groc.evaluation.results import color_of, label_log_axis, machine, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.training_log import read_curves, read_parameters
 from fairseq_groc.heads import HEADS
-from fairseq_groc.options import SHARED_OPTIONS, TRAINING
-from fairseq_groc.options import options_of as taken_by
 from fairseq_groc.presets import PRESETS
 from fairseq_groc.programs import BIN, MEMORY, PLUGIN, ROOT, held, run
 from fairseq_groc.registry import flag
@@ -266,7 +264,7 @@ def train_in(save: Path, data: Path, options: list[str], made: dict[str, Any], c
         where = ["--save-dir", save, "--no-epoch-checkpoints", "--log-format", "simple", "--num-workers", 0]
         where += ["--distributed-world-size", 1]  # the batch is that of one worker
         begin = time.time()
-        peak = run(*TRAIN, data, *PLUGIN, *without_unused(options), *where, log=log)  # an interrupted run appends
+        peak = run(*TRAIN, data, *PLUGIN, *options, *where, log=log)  # an interrupted run appends
         seconds = time.time() - begin
         print(f"{save.name}: {seconds:,.0f} s, {peak:.1f} GiB", flush=True)
         if not resumed:  # or its seconds would be those of its last part
@@ -283,13 +281,6 @@ def training_options(model: list, scale: Scale, setting: dict[str, Any], seed: i
         options += ["--max-update", scale.updates, "--validate-interval-updates", interval]
         options += ["--save-interval-updates", interval, "--keep-interval-updates", 1]
     return [str(part) for part in (*options, "--batch-size-valid", 20, "--criterion", "chunked_cross_entropy")]
-
-
-def without_unused(options: list[str]) -> list[str]:
-    """Return options without those that the head does not take; the record has them, as earlier trainings were given them."""
-    taken = {**TRAINING, **taken_by(options[options.index("--output-head") + 1])}
-    unused = [flag(name) for name in SHARED_OPTIONS if name not in taken]
-    return [part for before, part in zip(["", *options], options) if part not in unused and before not in unused]
 
 
 def disk_mib(folder: Path) -> float:
