@@ -184,6 +184,15 @@ def test_symbols_that_lower_casing_makes_are_refused(preprocess, tmp_path):
     assert f"{raw}:2: contains <pad>" in preprocess("--train", raw, "--lower", "--dest", tmp_path / "data", code=1)
 
 
+def test_odd_names_of_folders_and_files(preprocess, tmp_path, monkeypatch):
+    folder = tmp_path / "a,b=c \N{SNOWMAN}"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    (folder / "d,e=f.txt").write_text("the cat\n")
+    preprocess("--train", folder / "d,e=f.txt", "--dest", folder / "data")
+    assert load_dictionary(folder / "data" / "dict.txt").symbols[4:6] == ["the", "cat"]
+
+
 def test_words_of_earlier_trainings_are_known(preprocess, tmp_path):
     """A folder to finetune in, in the documented way: its vocabulary is another folder's, of which it names the training."""
     texts = {"first": "the cat\n", "new": "the zebra gnu\n", "test": "the cat zebra wug\n", "third": "okapi\n"}
