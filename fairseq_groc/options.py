@@ -5,7 +5,6 @@ interpolation of the task's (so that architecture presets can set it).
 """
 
 import argparse
-import math
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from dataclasses import field, make_dataclass
@@ -145,22 +144,3 @@ def widen(kind: str, name: str, options: Mapping[str, Option], of_task: bool = F
     node = wide()
     node._name = name
     ConfigStore.instance().store(name=name, group=kind, node=node, provider="fairseq")
-
-
-def expect(name: str, value: float, low: float = -math.inf, high: float = math.inf, above: float = -math.inf) -> None:
-    """Refuse a number that is not from *low* to below *high* or, where *above* is given, not above it and at most *high*.
-
-    Raises:
-        OptionError: with the option, its value and what was expected; infinite values and NaN are never in a range.
-    """
-    exclusive = above > -math.inf
-    inside = above < value <= high if exclusive else low <= value < high
-    if inside and math.isfinite(value):
-        return
-    if exclusive:
-        wanted = f"a number above {above}" + (f", at most {high}" if high < math.inf else "")
-    elif high < math.inf:
-        wanted = f"a number from {low} to below {high}"
-    else:
-        wanted = f"{low} or more" if low > -math.inf else "a number"
-    raise OptionError(f"{flag(name)} {value:g}: expected {wanted}")

@@ -67,6 +67,15 @@ def check_options(options: Mapping[str, Option], values: Mapping[str, Any]) -> N
             raise OptionError(f"{flag(name)} {shown}: expected {expected}")
 
 
+def expect(kind: str, **values: Any) -> None:
+    """Refuse values, by the names of their options, that are not of a kind.
+
+    Raises:
+        OptionError: with the option, its value and what was expected.
+    """
+    check_options({name: Option(value, "", kind) for name, value in values.items()}, values)
+
+
 class Registry(dict[str, T]):
     """Parts of a kind by name, and the options of all of them.
 

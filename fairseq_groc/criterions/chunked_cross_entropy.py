@@ -11,7 +11,7 @@ from fairseq_groc.errors import OptionError
 from fairseq_groc.models.word_decoder import WordDecoder
 from fairseq_groc.modules.activation_penalty import activation_penalty
 from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK
-from fairseq_groc.options import expect
+from fairseq_groc.registry import expect
 
 
 @dataclass
@@ -46,12 +46,10 @@ class ChunkedCrossEntropyCriterion(CrossEntropyCriterion):
         temporal_activation_regularization: float = 0.0,
     ):
         super().__init__(task, sentence_avg)
-        if vocabulary_chunk < 1:
-            raise OptionError(f"--vocabulary-chunk {vocabulary_chunk}: expected a positive number")
-        expect("activation_regularization", activation_regularization, low=0)
-        expect("temporal_activation_regularization", temporal_activation_regularization, low=0)
+        self.penalties = size, change = activation_regularization, temporal_activation_regularization
+        expect("count", vocabulary_chunk=vocabulary_chunk)
+        expect("natural", activation_regularization=size, temporal_activation_regularization=change)
         self.vocabulary_chunk = vocabulary_chunk
-        self.penalties = (activation_regularization, temporal_activation_regularization)
 
     def forward(self, model, sample, reduce=True):
         """Return the loss (base e), the sample size and what to log, as ``cross_entropy`` does."""

@@ -25,14 +25,13 @@ from fairseq_groc.options import (
     TRAINING,
     SharedHeadConfig,
     as_fields,
-    expect,
     options_of,
     read_numbers,
     refuse_unused,
     widen,
 )
 from fairseq_groc.presets import PRESETS
-from fairseq_groc.registry import check_options
+from fairseq_groc.registry import check_options, expect
 
 
 @dataclass
@@ -82,7 +81,7 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
 
     def __init__(self, dictionary, cfg):
         super().__init__(dictionary)
-        expect("decoder_embed_dim", cfg.decoder_embed_dim, low=1)
+        expect("count", decoder_embed_dim=cfg.decoder_embed_dim)
         encoder = build_encoder(cfg)
         self.embed_tokens = nn.Embedding(len(dictionary), cfg.decoder_embed_dim, dictionary.pad(), device="meta")
         self.encoder = encoder

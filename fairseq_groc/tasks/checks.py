@@ -7,8 +7,7 @@ import torch
 
 from fairseq_groc.adapters import CACHES, OPTIONS
 from fairseq_groc.errors import OptionError
-from fairseq_groc.options import expect
-from fairseq_groc.registry import check_options, flag
+from fairseq_groc.registry import check_options, expect, flag
 from fairseq_groc.tasks.workers import rank_and_world
 
 logger = logging.getLogger(__name__)
@@ -36,9 +35,8 @@ def check_machine(cfg) -> None:
 
 def check_updates(cfg) -> None:
     """Refuse ways of updating that do not go together."""
-    for name in ("full_update_prob", "sampled_update_fraction"):
-        expect(name, getattr(cfg, name), above=0, high=1)
-    expect("correction_min_count", cfg.correction_min_count, low=1)
+    expect("share", full_update_prob=cfg.full_update_prob, sampled_update_fraction=cfg.sampled_update_fraction)
+    expect("count", correction_min_count=cfg.correction_min_count)
     if cfg.full_update_prob < 1 and (cfg.fp16 or cfg.bf16):
         raise OptionError("--full-update-prob cannot freeze the parameter copies of --fp16 and bf16: use --amp")
     if cfg.full_update_prob < 1 and cfg.sampled_update_fraction < 1:
@@ -47,9 +45,9 @@ def check_updates(cfg) -> None:
 
 def check_use(cfg) -> None:
     """Refuse numbers out of range."""
-    for name, least in (("refresh_interval", 1), ("encoding_chunk", 1), ("seed", 0)):
-        if getattr(cfg, name) is not None:
-            expect(name, getattr(cfg, name), low=least)
+    expect("count", refresh_interval=cfg.refresh_interval, encoding_chunk=cfg.encoding_chunk)
+    if cfg.seed is not None:
+        expect("natural", seed=cfg.seed)
     if cfg.add_bos_token:
         raise OptionError("--add-bos-token: every text begins with </s> here. Leave it out.")
     check_options(OPTIONS, {name: getattr(cfg, name) for name in OPTIONS})

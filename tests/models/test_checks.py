@@ -8,7 +8,8 @@ import torch
 
 from fairseq_groc.errors import OptionError
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModel, GrocLSTMLanguageModelConfig
-from fairseq_groc.options import HeadConfig, expect, head_settings
+from fairseq_groc.options import HeadConfig, head_settings
+from fairseq_groc.registry import expect
 from fairseq_groc.tasks.checks import check_criterion, check_machine, check_streams, check_updates, check_use
 from fairseq_groc.tasks.config import WordnetLexiconConfig
 
@@ -39,21 +40,22 @@ def test_an_older_torch_cannot_tell(monkeypatch, caplog):
 
 
 @pytest.mark.parametrize(
-    "limits, good, bad, expected",
+    "kind, good, bad, expected",
     [
-        (dict(low=0, high=1), [0, 0.5], [-0.1, 1, math.nan, math.inf], "a number from 0 to below 1"),
-        (dict(above=0, high=1), [1e-9, 1], [0, 1.5, math.nan], "a number above 0, at most 1"),
-        (dict(above=0), [1e-9, 1e9], [0, -1, math.inf, math.nan], "a number above 0"),
-        (dict(low=1), [1, 99], [0, -math.inf, math.inf], "1 or more"),
-        (dict(), [0, -1e300], [math.inf, -math.inf, math.nan], "a number"),
+        ("weight", [0, 0.5], [-0.1, 1, math.nan, math.inf], "a number from 0 to below 1"),
+        ("share", [1e-9, 1], [0, 1.5, math.nan], "a number above 0, at most 1"),
+        ("factor", [1e-9, 1e9], [0, -1, math.inf, math.nan], "a number above 0"),
+        ("count", [1, 99], [0, -math.inf, math.inf], "1 or more"),
+        ("natural", [0, 99], [-1, math.inf], "0 or more"),
+        ("number", [0, -1e300], [math.inf, -math.inf, math.nan], "a number"),
     ],
 )
-def test_numbers_in_a_range(limits, good, bad, expected):
+def test_numbers_of_a_kind(kind, good, bad, expected):
     for value in good:
-        expect("some_option", value, **limits)
+        expect(kind, some_option=value)
     for value in bad:
         with pytest.raises(OptionError) as error:
-            expect("some_option", value, **limits)
+            expect(kind, some_option=value)
         assert str(error.value) == f"--some-option {value:g}: expected {expected}"
 
 
