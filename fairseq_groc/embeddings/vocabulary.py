@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_groc.dictionary import SPECIAL, spelling
+from fairseq_groc.errors import OptionError
 from fairseq_groc.modules.bags import Bags
 
 # Symbols of a spelling: 256 bytes, then these.
@@ -102,7 +103,13 @@ class Vocabulary(nn.Module):
         return self.ngrams(width), self.windows(width)
 
     def ngrams(self, width: int) -> Tensor:
-        """Return the symbols of the distinct n-grams, (G, width)."""
+        """Return the symbols of the distinct n-grams, (G, width).
+
+        Raises:
+            OptionError: there are none of that width.
+        """
+        if width not in self.widths:
+            raise OptionError(f"no n-grams of width {width}: --char-filters has those of {', '.join(map(str, self.widths))}")
         return getattr(self, f"ngrams_{width}")
 
     def windows(self, width: int) -> Bags:

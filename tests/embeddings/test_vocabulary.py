@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from fairseq_groc.embeddings.vocabulary import BEGIN, END, FILL, FIRST_SPECIAL, NUM_SYMBOLS, Vocabulary, distinct_ngrams, spell
+from fairseq_groc.errors import OptionError
 
 LONG = b"x" * 5000
 FORMS = [
@@ -71,3 +72,8 @@ def test_nothing_of_it_reaches_a_checkpoint():
     assert vocabulary.state_dict() == {} and list(vocabulary.parameters()) == []
     assert (vocabulary.num_words, vocabulary.num_forms) == (len(FORMS), len(FORMS))
     assert all(buffer.dtype == torch.int32 for buffer in vocabulary.buffers())
+
+
+def test_n_grams_of_another_width_are_none():
+    with pytest.raises(OptionError, match="no n-grams of width 2: --char-filters has those of 1, 3"):
+        Vocabulary.of_words(["<s>", "<pad>", "</s>", "<unk>", "cat"], [1, 3]).ngrams(2)
