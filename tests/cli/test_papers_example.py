@@ -320,11 +320,12 @@ def test_pages_have_the_tables_that_their_json_makes(monkeypatch):
 
 def test_the_recipes_table_counts_interrupted_runs(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "path", [*sys.path])
-    results = json.loads((PAPERS / "results" / "table-4-ptb-quarter.json").read_text())
-    interrupted = {label: row for label, row in results["rows"].items() if not any(run["cost"] for run in row["runs"])}
-    (tmp_path / "table-4-ptb-quarter.json").write_text(json.dumps({**results, "rows": interrupted}))
+    results = json.loads((PAPERS / "results" / "choices-ptb-quarter.json").read_text())
+    for run in (run for row in results["rows"].values() for run in row["runs"]):
+        run["cost"] = None
+    (tmp_path / "choices-ptb-quarter.json").write_text(json.dumps(results))
     made = runpy.run_path(str(ROOT / "examples" / "tables.py"))["recipes"](tmp_path)
-    assert made.splitlines()[2:] == ["| GroC, Table 4 | Penn Treebank | quarter | 2 | 0.0 (of 0) | 0.0, 0 |"]
+    assert made.endswith("| Penn Treebank | quarter | 4 | 0.0 (of 0) | 0.0, 0 |") and len(made.splitlines()) == 3
 
 
 def test_curves_at_equal_time_count_updates_in_steps_of_the_first(commands, tmp_path):
