@@ -25,9 +25,8 @@ from common import keep_memory, peak
 from torch import nn
 from vocabularies import take, vocabulary_of
 
-from fairseq_groc.embeddings.compositional import DEFAULT_CHUNK, SurfaceEncoder
-from fairseq_groc.embeddings.sampled_updates import REFRESH_INTERVAL, SampledUpdates
-from fairseq_groc.embeddings.sampled_words import SampledWords
+from fairseq_groc.embeddings.compositional import DEFAULT_CHUNK
+from fairseq_groc.embeddings.sampled_updates import Updates
 from fairseq_groc.encoders.lstm import LSTMEncoder
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.results import aligned, machine, pyplot, save_figure
@@ -53,25 +52,22 @@ RUNS = ["floor", "tied", "lookup", "full", "full-bf16", "sparse-0.1", "sampled-0
 class Model(nn.Module):
     """The language model without fairseq: words, LSTM, and the loss in chunks of the vocabulary."""
 
-    def __init__(self, run: str, size: int, folder: Path, dim: int, hidden: int, depth: int, filters: list[int]):
+    def __init__(self, run: str, size: int, folder: Path, chunk: int, dim: int, hidden: int, depth: int, filters: list[int]):
         super().__init__()
         kind, _, value = run.removesuffix(BF16).partition("-")
         depth = PRESETS["groc_lstm_lm_ptb_deep_residual"].options["output_depth"] if kind == "deep_residual" else depth
         options = dict(output_depth=depth, output_dropout=0.2, output_head=kind if kind in HEADS else "compositional_output")
         options |= {"char_filters": filters, "correction_dim": dim, **(CORRECTED if kind == "corrected" else {})}
-        settings = head_settings(HeadConfig(**options))
+        settings = {**head_settings(HeadConfig(**options)), "encoding_chunk": chunk, "encode_in_bf16": run.endswith(BF16)}
         words = [str(i) for i in range(size)]
         vocabulary = vocabulary_of(size, range(1, 7), folder) if needs_spellings(settings) else None
         embedding, output = build_embedding(words, dim, settings), build_head(words, dim, settings)
         corrections = build_corrections(words, dim, settings)
-        self.matrices = WordMatrices(embedding, output, vocabulary, torch.arange(size) < 2, corrections)
+        share = float(value) if kind in ("sampled", "corrected") else 1.0
+        updates = Updates(float(value) if kind == "sparse" else 1.0, share)
+        self.matrices = WordMatrices(embedding, output, vocabulary, torch.arange(size) < 2, corrections, updates)
         self.encoder = LSTMEncoder(dim, hidden, 2, 0.65, 0.4, 0.0)
-        if kind == "sparse":
-            self.matrices.full_probability = float(value)
-        if kind == "sampled":
-            self.matrices.sampled = SampledUpdates(float(value), REFRESH_INTERVAL, 1)
-        if kind == "corrected":
-            self.matrices.sampled = SampledWords(float(value), REFRESH_INTERVAL, 1)
+        if corrections is not None:
             corrections.begin(torch.ones(size))
         for parameter in self.encoder.parameters():
             parameter.data.uniform_(-0.05, 0.05)
@@ -107,11 +103,7 @@ class Training:
     def __init__(self, run: str, size: int, args):
         self.size, self.device = size, "cuda" if torch.cuda.is_available() else "cpu"
         torch.manual_seed(1)
-        self.model = Model(run, size, args.out, **SHAPES[args.shape]).to(self.device).train()
-        for module in self.model.matrices.modules():
-            if isinstance(module, SurfaceEncoder):
-                module.chunk = args.encoding_chunk
-                module.training_precision = torch.bfloat16 if run.endswith(BF16) else None
+        self.model = Model(run, size, args.out, args.encoding_chunk, **SHAPES[args.shape]).to(self.device).train()
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3)
         self.state = None
 

@@ -69,13 +69,22 @@ class SurfaceEncoder(nn.Module):
         char_embed_dim: size of a character's embedding (16 in the released model)
         filters: (width, count) pairs; their counts add up to C
         highway_layers: how many highway layers follow
+        chunk: forms that are encoded at a time
+        training_precision: type of matrix products in training; None: that of the parameters
     """
 
-    def __init__(self, dim: int, char_embed_dim: int, filters: Sequence[tuple[int, int]], highway_layers: int):
+    def __init__(
+        self,
+        dim: int,
+        char_embed_dim: int,
+        filters: Sequence[tuple[int, int]],
+        highway_layers: int,
+        chunk: int = DEFAULT_CHUNK,
+        training_precision: torch.dtype | None = None,
+    ):
         super().__init__()
         self.widths = [width for width, _ in filters]
-        self.chunk = DEFAULT_CHUNK
-        self.training_precision: torch.dtype | None = None
+        self.chunk, self.training_precision = chunk, training_precision
         self.characters = nn.Embedding(NUM_SYMBOLS, char_embed_dim)
         self.filters = nn.ModuleList(nn.Linear(width * char_embed_dim, count) for width, count in filters)
         features = sum(count for _, count in filters)
@@ -85,7 +94,9 @@ class SurfaceEncoder(nn.Module):
     @classmethod
     def from_settings(cls, dim: int, settings: dict[str, Any]) -> SurfaceEncoder:
         filters = filter_widths(settings["char_filters"])
-        return cls(dim, settings["char_embed_dim"], filters, settings["highway_layers"])
+        chunk = settings.get("encoding_chunk", DEFAULT_CHUNK)
+        precision = torch.bfloat16 if settings.get("encode_in_bf16") else None
+        return cls(dim, settings["char_embed_dim"], filters, settings["highway_layers"], chunk, precision)
 
     @property
     def precision(self) -> torch.dtype | None:
@@ -176,7 +187,8 @@ class CompositionalEmbedding(WordEmbedding):
         are maxima, none below 0, so nine tenths of every embedding would be their mean, and words nearly alike.
         """
         forms = torch.arange(min(SOME, vocabulary.num_forms), device=self.surface.projection.weight.device)
-        features, weight = self.surface.features(vocabulary, forms), self.surface.projection.weight
+        features, weight = self.surface.eval().features(vocabulary, forms), self.surface.projection.weight  # not rounded
+        self.surface.train()
         mean = features.mean(0)
         weight -= torch.outer(weight @ mean, mean) / mean.square().sum()
         weight *= limit / math.sqrt(3) / (features @ weight.t()).square().mean().sqrt()

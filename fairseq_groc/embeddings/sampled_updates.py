@@ -30,6 +30,25 @@ class Step(NamedTuple):
     tokens: Tensor
 
 
+class Updates(NamedTuple):
+    """How much of composed word embeddings the steps of training compute.
+
+    Args:
+        probability: of a step to compute them at all (GroC, appendix B.4)
+        fraction: rho, of the others that are computed with a batch's words; 1: all
+        interval: steps between two that compute all
+        seed: of what is drawn
+    """
+
+    probability: float = 1.0
+    fraction: float = 1.0
+    interval: int = REFRESH_INTERVAL
+    seed: int = 1
+
+
+ALL_UPDATES = Updates()
+
+
 def generator(seed: int, number: int) -> torch.Generator:
     """Return the random numbers of one update."""
     return torch.Generator().manual_seed((seed * 1_000_003 + number) % (1 << 63))

@@ -19,7 +19,7 @@ def build_embedding(words: Sequence[str], dim: int, settings: dict[str, Any]) ->
         dim: d
         settings: the options of the head and of its embedding, by name
     """
-    return _embedding(settings).from_settings(words, dim, settings)
+    return embedding_of(settings).from_settings(words, dim, settings)
 
 
 def build_head(words: Sequence[str], dim: int, settings: dict[str, Any]) -> OutputHead:
@@ -39,7 +39,8 @@ def _head(settings: dict[str, Any]) -> Head:
     return HEADS.find(settings["output_head"])
 
 
-def _embedding(settings: dict[str, Any]) -> type[WordEmbedding]:
+def embedding_of(settings: dict[str, Any]) -> type[WordEmbedding]:
+    """Return the kind of word embedding that goes with a head."""
     return EMBEDDINGS.find(_head(settings).embedding)
 
 
@@ -50,9 +51,9 @@ def ngram_widths(settings: dict[str, Any]) -> list[int]:
 
 def needs_spellings(settings: dict[str, Any]) -> bool:
     """Say whether word embedding or head need the vocabulary's spellings."""
-    return _head(settings).kind.needs_spellings or _embedding(settings).reads_spellings
+    return _head(settings).kind.needs_spellings or embedding_of(settings).reads_spellings
 
 
 def lexicon_parts(settings: dict[str, Any]) -> tuple[bool, bool]:
     """Say whether the word embedding reads relations, and whether definitions."""
-    return _embedding(settings).lexicon_parts(settings)
+    return embedding_of(settings).lexicon_parts(settings)

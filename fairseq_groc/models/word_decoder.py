@@ -4,6 +4,7 @@ import hashlib
 import logging
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -15,6 +16,7 @@ from fairseq_groc.adapters import Adapter, Memory, View
 from fairseq_groc.data.streams import Block
 from fairseq_groc.dictionary import predictable_words
 from fairseq_groc.embeddings.compositional import SurfaceEncoder
+from fairseq_groc.embeddings.sampled_updates import ALL_UPDATES, Updates
 from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.encoders.carried import CarriedState
 from fairseq_groc.errors import OptionError
@@ -33,7 +35,14 @@ OUTPUTS = ("output_projection", "fc_out", "fc3")  # what makes the logits: trans
 
 
 def attach_head(
-    decoder, settings: dict[str, Any], vocabulary: Vocabulary | None, init_range: float, every_entry: bool = False
+    decoder,
+    settings: dict[str, Any],
+    vocabulary: Vocabulary | None,
+    init_range: float,
+    every_entry: bool = False,
+    computation: dict[str, Any] | None = None,
+    updates: Updates = ALL_UPDATES,
+    file: Path | None = None,
 ) -> None:
     """Replace a decoder's word embedding and what makes its logits by ``--output-head`` and the embedding that goes with it.
 
@@ -45,6 +54,8 @@ def attach_head(
         vocabulary: for heads that read spellings
         init_range: parameters of rows and head begin uniformly from minus to plus this, composed embeddings at that size
         every_entry: give the dictionary's special entries and fillers a probability too, as label smoothing needs it
+        computation: options of how embeddings are computed, which are no model's (``--encoding-chunk`` and the like)
+        updates, file: of ``WordMatrices``
 
     Raises:
         OptionError: the decoder has an adaptive softmax or input, or no module that makes the logits.
@@ -53,12 +64,13 @@ def attach_head(
     layer = getattr(decoder, output)
     dim, words = decoder.embed_tokens.embedding_dim, decoder.dictionary.symbols
     width = getattr(layer, "in_features", None) or layer.weight.size(1)
-    embedding, head = build_embedding(words, dim, settings), build_head(words, dim, settings)
+    given = {**settings, **(computation or {})}
+    embedding, head = build_embedding(words, dim, given), build_head(words, dim, given)
     _initialise(head, init_range)
     embedding.begin(vocabulary, init_range)
     impossible = ~(torch.tensor(predictable_words(words)) | every_entry)
     corrections = build_corrections(words, dim, settings)
-    matrices = decoder.words = WordMatrices(embedding, head, vocabulary, impossible, corrections)
+    matrices = decoder.words = WordMatrices(embedding, head, vocabulary, impossible, corrections, updates, file)
     decoder.embed_tokens = InputLayer(matrices, dim, decoder.embed_tokens.padding_idx)
     setattr(decoder, output, OutputLayer(matrices, width, dim, settings["output_dropout"]))
     decoder.output_layer_name, decoder.settings = output, settings

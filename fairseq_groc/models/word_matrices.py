@@ -14,7 +14,7 @@ from fairseq_groc.embeddings.base import WordEmbedding
 from fairseq_groc.embeddings.compositional import CompositionalEmbedding
 from fairseq_groc.embeddings.corrections import Corrections
 from fairseq_groc.embeddings.growth import GrowingRows, add_words, rows_of, vocabulary_of
-from fairseq_groc.embeddings.sampled_updates import SampledUpdates, Step, generator, is_frozen
+from fairseq_groc.embeddings.sampled_updates import ALL_UPDATES, SampledUpdates, Step, Updates, generator, is_frozen
 from fairseq_groc.embeddings.sampled_words import SampledWords
 from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.heads import OutputHead
@@ -40,10 +40,8 @@ class WordMatrices(nn.Module):
         vocabulary: for embeddings and heads that read spellings; None for rows
         impossible: mask (V) of entries that are no words
         corrections: of the embeddings
-
-    In training every step computes all of them, unless ``full_probability`` is below 1 (the paper's sparse updates) or
-    ``sampled`` is given; both need to be told of each step by ``begin_step``. With ``file``, evaluation keeps its
-    matrices there, too, for other processes.
+        updates: what steps of training compute of composed words, once they are told of each (``begin_step``)
+        file: where evaluation keeps its matrices, too, for other processes
 
     Sparse updates keep "the output embedding frozen" and train "the rest of the network" (GroC, appendix B.4). Its parameters
     are those of the input embedding as well, and the paper does not say whether these go on being trained through the
@@ -59,6 +57,8 @@ class WordMatrices(nn.Module):
         vocabulary: Vocabulary | None,
         impossible: Tensor,
         corrections: Corrections | None = None,
+        updates: Updates = ALL_UPDATES,
+        file: Path | None = None,
     ):
         super().__init__()
         self.embedding = embedding
@@ -71,9 +71,12 @@ class WordMatrices(nn.Module):
         self._checksum: Checksum | None = Checksum()
         self._current: Matrices | None = None
         self._step: Step | None = None
-        self.full_probability, self.seed = 1.0, 1
+        self.updates = updates._replace(probability=1.0) if embedding.is_table else updates
         self.sampled: SampledUpdates | SampledWords | None = None
-        self.file: Path | None = None
+        if updates.fraction < 1 and embedding.can_be_sampled:
+            kind = SampledUpdates if corrections is None else SampledWords
+            self.sampled = kind(updates.fraction, updates.interval, updates.seed)
+        self.file = file
         self.limit: Tensor | None = None  # mask (V) of words that must not be predicted at present
         self._entries: dict[str, Entry] = {}  # of the words that were added
         self._added: Vocabulary | None = None  # these words, once all of them are needed together
@@ -87,11 +90,11 @@ class WordMatrices(nn.Module):
         """Say which training step comes: the number of updates before it, and the tokens of its batch."""
         self._step = Step(number, tokens)
         if self.corrections is not None:
-            self.corrections.begin_step(generator(self.seed + 2, number))
+            self.corrections.begin_step(generator(self.updates.seed + 2, number))
 
     def is_frozen(self) -> bool:
         """Say whether the step leaves embedding and head as they are."""
-        return self._step is not None and is_frozen(self.full_probability, self.seed, self._step.number)
+        return self._step is not None and is_frozen(self.updates.probability, self.updates.seed, self._step.number)
 
     def begin(self) -> Matrices:
         """Compute the matrices of a forward pass, and hold them for its ``end``."""

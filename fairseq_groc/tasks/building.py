@@ -12,11 +12,9 @@ from omegaconf import OmegaConf, open_dict
 
 from fairseq_groc.data.stream_dataset import open_text
 from fairseq_groc.embeddings.base import WordEmbedding
-from fairseq_groc.embeddings.compositional import SurfaceEncoder
 from fairseq_groc.embeddings.corrections import Corrections
 from fairseq_groc.embeddings.rows import WordRows
-from fairseq_groc.embeddings.sampled_updates import SampledUpdates
-from fairseq_groc.embeddings.sampled_words import SampledWords
+from fairseq_groc.embeddings.sampled_updates import Updates
 from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.bins import count_occurrences
@@ -66,35 +64,33 @@ def complete(cfg, task_options) -> None:
                     cfg[name] = task_options[name]
 
 
-def configure(matrices: WordMatrices, cfg, new_range: float) -> None:
-    """Set how new rows begin, and how much of the word embeddings a training step computes.
-
-    Args:
-        matrices: of the model
-        cfg: the task's options
-        new_range: rows of new words begin uniformly from minus to plus this
+def computation_of(cfg, embedding: type[WordEmbedding]) -> dict[str, Any]:
+    """Return what the task's options say of how word embeddings are computed, as arguments of ``attach_head``.
 
     Raises:
         OptionError: the file for embeddings is in a folder that is not there.
     """
+    file = Path(cfg.export_embeddings) if cfg.export_embeddings else None
+    if file is not None and not file.parent.is_dir():  # before the work
+        raise OptionError(f"--export-embeddings {file}: there is no folder {file.parent}")
+    updates = Updates(cfg.full_update_prob, cfg.sampled_update_fraction, cfg.refresh_interval, cfg.seed)
+    if (updates.fraction < 1 and not embedding.can_be_sampled) or (updates.probability < 1 and embedding.is_table):
+        logger.warning("sparse and sampled updates change nothing: only compositional word embeddings are computed")
+    options = {name: getattr(cfg, name) for name in ("encoding_chunk", "encode_in_bf16")}
+    return {"computation": options, "updates": updates, "file": file}
+
+
+def begin_new_rows(matrices: WordMatrices, draw: bool, limit: float) -> None:
+    """Say how rows of words that a checkpoint lacks begin, in whatever part of a model they are.
+
+    Args:
+        draw: with the mean and covariance of the others
+        limit: otherwise uniformly from minus to plus this
+    """
     corrections = [] if matrices.corrections is None else list(matrices.corrections.modules())
     for module in matrices.modules():
         if isinstance(module, WordRows) and module not in corrections:
-            module.draw_new, module.new_range = cfg.draw_new_rows, new_range
-        if isinstance(module, SurfaceEncoder):
-            module.chunk = cfg.encoding_chunk
-            module.training_precision = torch.bfloat16 if cfg.encode_in_bf16 else None
-    matrices.file = Path(cfg.export_embeddings) if cfg.export_embeddings else None
-    if matrices.file is not None and not matrices.file.parent.is_dir():  # before the work
-        raise OptionError(f"--export-embeddings {matrices.file}: there is no folder {matrices.file.parent}")
-    is_table, sampled = matrices.embedding.is_table, cfg.sampled_update_fraction < 1
-    if not is_table:
-        matrices.full_probability, matrices.seed = cfg.full_update_prob, cfg.seed
-    if sampled and matrices.embedding.can_be_sampled:
-        kind = SampledUpdates if matrices.corrections is None else SampledWords
-        matrices.sampled = kind(cfg.sampled_update_fraction, cfg.refresh_interval, cfg.seed)
-    elif sampled or (is_table and cfg.full_update_prob < 1):
-        logger.warning("sparse and sampled updates change nothing: only compositional word embeddings are computed")
+            module.draw_new, module.new_range = draw, limit
 
 
 def begin_corrections(corrections: Corrections, cfg, dictionary) -> None:

@@ -19,11 +19,12 @@ from fairseq_groc.embeddings import EMBEDDINGS
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.stored import tuned_adapters
 from fairseq_groc.heads import HEADS
+from fairseq_groc.models.building import embedding_of
 from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
 from fairseq_groc.models.word_decoder import attach_head
 from fairseq_groc.options import default_settings, head_settings, refuse_unused_of_task, widen
 from fairseq_groc.tasks.adapting import check_remembered, make_adapter, report_impossible
-from fairseq_groc.tasks.building import begin_corrections, complete, configure, lexicon_vocabulary, slowed
+from fairseq_groc.tasks.building import begin_corrections, begin_new_rows, complete, computation_of, lexicon_vocabulary, slowed
 from fairseq_groc.tasks.checks import (
     check_criterion,
     check_machine,
@@ -102,14 +103,15 @@ class WordnetLexiconTask(FairseqTask):
         if not hasattr(model, "decoder") or hasattr(model, "encoder"):
             raise OptionError(f"--task wordnet_lexicon trains language models, and {type(model).__name__} is none")
         vocabulary, tables = lexicon_vocabulary(self.cfg, self.dictionary, settings)
-        attach_head(model.decoder, settings, vocabulary, options.init_range)
+        computation = computation_of(self.cfg, embedding_of(settings))
+        attach_head(model.decoder, settings, vocabulary, options.init_range, **computation)
+        begin_new_rows(model.decoder.matrices, self.cfg.draw_new_rows, options.init_range if self._trains else 0.0)
         model.decoder.any_lexicon = self.cfg.any_lexicon
         if tables is not None:
             model.decoder.origin, model.decoder.made = tables.origin, tables.word_digests()
         self.composed_lr_scale = options.composed_lr_scale
         if self._trains and self.composed_lr_scale < 1 and (self.cfg.fp16 or self.cfg.bf16):
             raise OptionError("--composed-lr-scale cannot slow the parameter copies of --fp16 and bf16: use --amp")
-        configure(model.decoder.matrices, self.cfg, new_range=options.init_range if self._trains else 0.0)
         if self._trains and model.decoder.matrices.corrections is not None:
             begin_corrections(model.decoder.matrices.corrections, self.cfg, self.dictionary)
         offer_vocabulary_changes(model)

@@ -5,7 +5,15 @@ import itertools
 import pytest
 import torch
 
-from fairseq_groc.embeddings.sampled_updates import PARTS, REFRESH_INTERVAL, SampledUpdates, Step, chance_as_parts, is_frozen
+from fairseq_groc.embeddings.sampled_updates import (
+    PARTS,
+    REFRESH_INTERVAL,
+    SampledUpdates,
+    Step,
+    Updates,
+    chance_as_parts,
+    is_frozen,
+)
 from fairseq_groc.heads import CompositionalOutput
 from fairseq_groc.heads.mappings import OutputNetwork
 from fairseq_groc.models.word_matrices import WordMatrices
@@ -159,15 +167,14 @@ def test_products_in_bfloat16_are_for_training_alone(embedding, vocabulary, grad
     assert torch.equal(embedding.eval()(vocabulary), exact)
 
 
-def matrices_of(embedding, vocabulary, probability):
+def matrices_of(embedding, vocabulary, **updates):
     head = CompositionalOutput(4, OutputNetwork(4, 1, "relu", 0.0), "identity").double()
-    matrices = WordMatrices(embedding, head, vocabulary, torch.zeros(vocabulary.num_words, dtype=torch.bool)).train()
-    matrices.full_probability, matrices.seed = probability, 3
-    return matrices
+    impossible = torch.zeros(vocabulary.num_words, dtype=torch.bool)
+    return WordMatrices(embedding, head, vocabulary, impossible, updates=Updates(seed=3, **updates)).train()
 
 
 def test_frozen_steps_have_zero_gradients_and_current_values(embedding, vocabulary):
-    matrices = matrices_of(embedding, vocabulary, 0.5)
+    matrices = matrices_of(embedding, vocabulary, probability=0.5)
     number = next(n for n in range(50) if is_frozen(0.5, 3, n))
     matrices.begin_step(number, torch.tensor([4]))
     frozen = matrices()
@@ -178,7 +185,7 @@ def test_frozen_steps_have_zero_gradients_and_current_values(embedding, vocabula
 
 
 def test_evaluation_is_never_frozen(embedding, vocabulary):
-    matrices = matrices_of(embedding, vocabulary, 0.5)
+    matrices = matrices_of(embedding, vocabulary, probability=0.5)
     matrices.begin_step(next(n for n in range(50) if is_frozen(0.5, 3, n)), torch.tensor([4]))
     matrices()
     with torch.no_grad():
@@ -206,8 +213,7 @@ def test_the_choice_depends_on_seed_and_update_alone():
 
 
 def test_evaluation_is_never_sampled_nor_stale(embedding, vocabulary):
-    matrices = matrices_of(embedding, vocabulary, 1.0)
-    matrices.sampled = SampledUpdates(0.3, 100, seed=1)
+    matrices = matrices_of(embedding, vocabulary, fraction=0.3, interval=100)
     matrices.begin_step(0, torch.tensor([4]))
     matrices()
     with torch.no_grad():
@@ -262,8 +268,7 @@ def process_group(tmp_path):
 
 @pytest.mark.parametrize("sampled", [False, True])
 def test_data_parallel_training_sees_every_gradient(embedding, vocabulary, process_group, sampled):
-    matrices = matrices_of(embedding, vocabulary, 1.0 if sampled else 0.5)
-    matrices.sampled = SampledUpdates(0.3, 100, seed=1) if sampled else None
+    matrices = matrices_of(embedding, vocabulary, **({"fraction": 0.3, "interval": 100} if sampled else {"probability": 0.5}))
     parallel = torch.nn.parallel.DistributedDataParallel(matrices)  # as fairseq: unused parameters are an error
     kinds = set()
     for number in range(12):

@@ -31,14 +31,15 @@ def dictionary_of():
 def model_of(vocabulary_of):
     """Return a function from words and options to a model over them; the same seed gives the same parameters."""
 
-    def build(words, head="compositional_output", **options):
+    def build(words, head="compositional_output", computation=None, **options):
         torch.manual_seed(3)
         cfg = dict(decoder_embed_dim=6, decoder_hidden_size=8, decoder_layers=2, dropout=0.0, dropout_in=0.0, dropout_out=0.0)
         small = dict(output_head=head, char_embed_dim=4, char_filters=[3, 4], output_depth=1, output_cutoffs=[6, 8])
         small.update({**dict(output_factor=2, correction_dim=3, num_softmaxes=2), **options})
         head_cfg = HeadConfig(**small)
         decoder = GrocLSTMDecoder(_dictionary_of(words), Namespace(**cfg, init_range=head_cfg.init_range))
-        attach_head(decoder, head_settings(head_cfg), vocabulary_of(words, [1, 2]), head_cfg.init_range)
+        settings, vocabulary = head_settings(head_cfg), vocabulary_of(words, [1, 2])
+        attach_head(decoder, settings, vocabulary, head_cfg.init_range, **computation or {})
         if isinstance(decoder.matrices.embedding, CompositionalEmbedding) and decoder.matrices.embedding.compose is not None:
             torch.nn.init.uniform_(decoder.matrices.embedding.compose.weight, -0.5, 0.5)  # words begin as their spellings alone
         return GrocLSTMLanguageModel(decoder).eval()

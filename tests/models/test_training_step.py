@@ -7,10 +7,11 @@ import torch
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 
 from fairseq_groc.data.stream_dataset import StreamDataset
-from fairseq_groc.embeddings.sampled_updates import is_frozen
+from fairseq_groc.embeddings.sampled_updates import Updates, is_frozen
 from fairseq_groc.embeddings.sampled_words import SampledWords
 from fairseq_groc.errors import OptionError
-from fairseq_groc.tasks.building import begin_corrections, configure
+from fairseq_groc.models.building import embedding_of
+from fairseq_groc.tasks.building import begin_corrections, begin_new_rows, computation_of
 from fairseq_groc.tasks.config import WordnetLexiconConfig
 from fairseq_groc.tasks.wordnet_lexicon import WordnetLexiconTask
 
@@ -93,8 +94,7 @@ def test_the_state_matters(trained):
 
 def test_a_frozen_step_moves_the_rest_alone(model_of, as_lines):
     model = model_of(WORDS).train()
-    words = model.decoder.matrices
-    words.full_probability, words.seed = 0.5, 1
+    model.decoder.matrices.updates = Updates(probability=0.5)
     task, text, criterion = reading(model, as_lines([4, 5, 6, 7, 8] * 6 + [2]), vary_bptt=False)
     optimizer = WithMomentum(model.parameters())
     kinds = []
@@ -121,20 +121,25 @@ OPTIONS = dict(
 )
 
 
+def matrices_of(model_of, head="compositional_output", corrections="none", **options):
+    """Return the matrices of a model whose task has some options."""
+    settings = {"output_head": head}
+    computation = computation_of(WordnetLexiconConfig(**options), embedding_of(settings))
+    return model_of(WORDS, head, computation, **({} if head == "tied" else {"corrections": corrections})).decoder.matrices
+
+
 def test_options_reach_the_word_embeddings(model_of):
-    words = model_of(WORDS).decoder.matrices
-    configure(words, WordnetLexiconConfig(**OPTIONS), new_range=0.3)
-    assert (words.full_probability, words.seed) == (0.3, 7)
+    words = matrices_of(model_of, **OPTIONS)
+    assert words.updates == (0.3, 0.2, 5, 7)
     assert (words.sampled.fraction, words.sampled.interval, words.sampled.seed) == (0.2, 5, 7)
     assert (words.embedding.surface.chunk, words.embedding.surface.training_precision) == (9, torch.bfloat16)
-    corrected = model_of(WORDS, corrections="both").decoder.matrices
-    configure(corrected, WordnetLexiconConfig(**OPTIONS), new_range=0.3)
+    corrected = matrices_of(model_of, corrections="both", **OPTIONS)
     assert isinstance(corrected.sampled, SampledWords) and corrected.sampled.embeddings.interval == 5
-    plain = model_of(WORDS).decoder.matrices
-    configure(plain, WordnetLexiconConfig(), new_range=0.3)
+    plain = matrices_of(model_of)
     assert plain.sampled is None and plain.embedding.surface.training_precision is None
-    rows = model_of(WORDS, "tied").decoder.matrices
-    configure(rows, WordnetLexiconConfig(draw_new_rows=True), new_range=0.3)
+    rows = matrices_of(model_of, "tied", **OPTIONS)
+    assert rows.updates.probability == 1 and rows.sampled is None
+    begin_new_rows(rows, draw=True, limit=0.3)
     assert (rows.embedding.new_range, rows.embedding.draw_new) == (0.3, True)
 
 
@@ -150,6 +155,5 @@ def test_words_of_all_folders_get_a_correction(model_of, monkeypatch):
 
 
 def test_embeddings_are_not_for_a_folder_that_is_not_there(model_of, tmp_path):
-    options = WordnetLexiconConfig(export_embeddings=str(tmp_path / "none" / "file.pt"))
     with pytest.raises(OptionError, match="--export-embeddings .*: there is no folder"):
-        configure(model_of(WORDS).decoder.matrices, options, new_range=0.0)
+        matrices_of(model_of, export_embeddings=str(tmp_path / "none" / "file.pt"))
