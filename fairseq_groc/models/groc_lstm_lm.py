@@ -15,6 +15,7 @@ from fairseq.models import (
 from torch import Tensor, nn
 
 from fairseq_groc.embeddings import EMBEDDINGS
+from fairseq_groc.embeddings.base import CORRECTIONS
 from fairseq_groc.encoders import ENCODERS, PrefixEncoder, State
 from fairseq_groc.encoders.carried import CarriedState, reordered
 from fairseq_groc.errors import OptionError
@@ -67,13 +68,16 @@ def build_encoder(cfg) -> PrefixEncoder:
     """Return the prefix encoder that the options of a model ask for.
 
     Raises:
-        OptionError: there is none of that name, or a value that it does not take.
+        OptionError: there is none of that name, a value that it does not take, or it does not say how wide h is.
     """
     name = getattr(cfg, "prefix_encoder", "lstm")  # a checkpoint may be older than an option
     kind, options = ENCODERS.find(name), ENCODERS.taken[name]
     settings = {option: getattr(cfg, option, value.default) for option, value in options.items()}
     check_options(options, settings)
-    return kind.from_settings(cfg.decoder_embed_dim, settings)
+    encoder = kind.from_settings(cfg.decoder_embed_dim, settings)
+    if not isinstance(getattr(encoder, "width", None), int):
+        raise OptionError(f"--prefix-encoder {name}: it has no width. Set self.width, the size of h, when it is made.")
+    return encoder
 
 
 class GrocLSTMDecoder(FairseqIncrementalDecoder):
@@ -106,10 +110,16 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
             prev_output_tokens = prev_output_tokens[:, -1:]
         x = self.embed_tokens(prev_output_tokens.t())  # (T, B, d)
         before = self._state_before(block, incremental_state, x.size(1))
-        h, last, after = self.encoder(x, before, context)  # (T, B, width)
+        h, last, after = self._read(x, before, context)  # (T, B, width)
         self._keep_state(block, incremental_state, after)
         h = h.transpose(0, 1)  # (B, T, width)
         return self.output_projection(h), {"attn": None, "features": h, "last": last.transpose(0, 1)}
+
+    def _read(self, x: Tensor, before: State | None, context) -> tuple[Tensor, Tensor, State]:
+        read = self.encoder(x, before, context)
+        if not (isinstance(read, tuple) and len(read) == 3):
+            raise OptionError(f"{type(self.encoder).__name__}.forward: expected (h, h before its dropout, the state after it)")
+        return read
 
     def _state_before(self, block, incremental_state, batch_size: int) -> State | None:
         if incremental_state is not None:
@@ -158,6 +168,8 @@ def _refuse_unused(args, typed: Set[str]) -> None:
     encoder = getattr(args, "prefix_encoder", "lstm")
     if head in HEADS:  # else the task says so
         refuse_unused(typed & SHARED_OPTIONS.keys(), {**TRAINING, **options_of(head)}, f"--output-head {head}")
+        if getattr(args, "corrections", "none") == "none":
+            refuse_unused(typed & CORRECTIONS.keys() - {"corrections"}, HEADS.taken[head], "a model without --corrections")
     ENCODERS.find(encoder)
     refuse_unused(typed & ENCODERS.options.keys(), ENCODERS.taken[encoder], f"--prefix-encoder {encoder}")
 

@@ -1,10 +1,15 @@
 """What every registered prefix encoder does, at its options' defaults but for small sizes."""
 
+from argparse import Namespace
+
 import pytest
 import torch
+from fairseq.data import Dictionary
 
-from fairseq_groc.encoders import ENCODERS
+from fairseq_groc.encoders import ENCODERS, PrefixEncoder
 from fairseq_groc.encoders.carried import reordered
+from fairseq_groc.errors import OptionError
+from fairseq_groc.models.groc_lstm_lm import GrocLSTMDecoder, build_encoder
 
 D, SMALL = 5, {"decoder_hidden_size": 7, "decoder_layers": 2}
 
@@ -42,3 +47,27 @@ def test_streams_do_not_touch_each_other_and_may_change_places(encoder, x):
     rest, _, moved = encoder(x[5:, order], reordered(state, order))
     torch.testing.assert_close(torch.cat([h[:, order], rest]), whole, rtol=0, atol=1e-12)
     torch.testing.assert_close(moved, end, rtol=0, atol=1e-12)
+
+
+class Odd(PrefixEncoder):
+    """Says neither how wide h is nor the state after it."""
+
+    @classmethod
+    def from_settings(cls, dim, settings):
+        return cls()
+
+    def forward(self, x, state=None, context=None):
+        return x, state
+
+
+def test_an_encoder_that_says_too_little_is_refused(monkeypatch):
+    monkeypatch.setitem(ENCODERS, "odd", Odd)
+    monkeypatch.setitem(ENCODERS.taken, "odd", {})
+    cfg = Namespace(prefix_encoder="odd", decoder_embed_dim=D, init_range=0.1)
+    with pytest.raises(OptionError, match="--prefix-encoder odd: it has no width. Set self.width"):
+        build_encoder(cfg)
+    monkeypatch.setattr(Odd, "width", D, raising=False)
+    decoder = GrocLSTMDecoder(Dictionary(), cfg)
+    decoder.embed_tokens = torch.nn.Embedding(4, D)
+    with pytest.raises(OptionError, match=r"Odd.forward: expected \(h, h before its dropout, the state after it\)"):
+        decoder(torch.zeros(1, 2, dtype=torch.long))
