@@ -34,7 +34,7 @@ def report(name: str, vocabulary: Vocabulary, shape: str) -> None:
     print("| part | product (m x k x n) | G multiply-adds, forward | forward and backward | MB, forward |")
     print("| --- | --- | --- | --- | --- |")
     total, size = 0.0, 0.0
-    for part, (m, k, n, times) in zip(names, products):
+    for part, (m, k, n, times) in zip(names, products, strict=True):
         work, moved = m * k * n * times / 1e9, 4 * (m * k + k * n + m * n) * times / 1e6
         total, size = total + work, size + moved
         shape_text = f"{m:,} x {k} x {n:,}" + (f", {times} times" if times > 1 else "")

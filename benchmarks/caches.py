@@ -117,7 +117,7 @@ def recall(store: Entries, asked: torch.Tensor, entries: int, neighbors: int) ->
         begin = time.perf_counter()
         found.append(search.nearest(asked, neighbors, entries)[1])
         seconds.append(time.perf_counter() - begin)
-    same = [len(set(a) & set(b)) / neighbors for a, b in zip(found[0].tolist(), found[1].tolist())]
+    same = [len(set(a) & set(b)) / neighbors for a, b in zip(found[0].tolist(), found[1].tolist(), strict=True)]
     measured = {"recall": statistics.mean(same), "exact_s": seconds[0], "faiss_s": seconds[1], "build_s": built}
     return {"entries": entries, "dim": store.dim, "neighbors": neighbors, "queries": len(asked), **measured, "peak_gib": peak()}
 

@@ -119,17 +119,19 @@ def main() -> None:
 
 def at_seconds(curve, seconds: float) -> float:
     """Return the perplexity after so many seconds of training: between two validations on a line through their logarithms."""
-    _, times, perplexities = zip(*curve)
+    _, times, perplexities = zip(*curve, strict=True)
     return float(np.exp(np.interp(seconds, times, np.log(perplexities))))
 
 
 def draw(runs, title: str, path: Path) -> None:
     """Save the curves against updates and against seconds."""
     figure, panels = pyplot().subplots(1, 2, figsize=(10, 4), sharey=True)
-    for axis, column, label in zip(panels, (0, 1), ("updates", "seconds of training")):
+    for axis, column, label in zip(panels, (0, 1), ("updates", "seconds of training"), strict=True):
         for run in runs:
             points = [(point[column], point[2]) for point in run["curve"]]
-            axis.plot(*zip(*points), marker="o", markersize=4, label=f"{run['run']}, lr {run['lr']:g}, seed {run['seed']}")
+            axis.plot(
+                *zip(*points, strict=True), marker="o", markersize=4, label=f"{run['run']}, lr {run['lr']:g}, seed {run['seed']}"
+            )
         axis.set(xlabel=label, yscale="log")
         label_log_axis(axis.yaxis)
     panels[0].set(ylabel="validation perplexity")

@@ -52,7 +52,7 @@ RUNS = ["floor", "tied", "lookup", "full", "full-bf16", "sparse-0.1", "sampled-0
 class Model(nn.Module):
     """The language model without fairseq: words, LSTM, and the loss in chunks of the vocabulary."""
 
-    def __init__(self, run: str, size: int, folder: Path, chunk: int, dim: int, hidden: int, depth: int, filters: list[int]):
+    def __init__(self, run, size: int, folder: Path, dim: int, hidden: int, depth: int, filters, chunk: int = DEFAULT_CHUNK):
         super().__init__()
         kind, _, value = run.removesuffix(BF16).partition("-")
         depth = PRESETS["groc_lstm_lm_ptb_deep_residual"].options["output_depth"] if kind == "deep_residual" else depth
@@ -103,7 +103,7 @@ class Training:
     def __init__(self, run: str, size: int, args):
         self.size, self.device = size, "cuda" if torch.cuda.is_available() else "cpu"
         torch.manual_seed(1)
-        self.model = Model(run, size, args.out, args.encoding_chunk, **SHAPES[args.shape]).to(self.device).train()
+        self.model = Model(run, size, args.out, **SHAPES[args.shape], chunk=args.encoding_chunk).to(self.device).train()
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3)
         self.state = None
 
@@ -282,7 +282,7 @@ def table(saved: dict, args) -> str:
 def draw(saved: dict, args, path: Path) -> None:
     """Save time and memory against V."""
     figure, panels = pyplot().subplots(1, 2, figsize=(10, 4))
-    for axis, key, label in zip(panels, ("ms", "peak_gib"), ("ms a training step", "peak memory, GiB")):
+    for axis, key, label in zip(panels, ("ms", "peak_gib"), ("ms a training step", "peak memory, GiB"), strict=True):
         for run in args.runs:
             values = [saved["runs"][key_of(args, run, size)][key] for size in args.sizes]
             axis.plot(args.sizes, values, marker="o", markersize=4, label=run)

@@ -54,7 +54,7 @@ def main() -> None:
         for streams in (STREAMS, 1):
             cells = [r[f"{head} {streams}x{BLOCK}"] for head in HEADS]
             spreads = [f"({c['min']:,.1f} to {c['max']:,.1f})" for c in cells]
-            text = "".join(f"{c['ms']:>9,.1f} {spread:>16}" for c, spread in zip(cells, spreads))
+            text = "".join(f"{c['ms']:>9,.1f} {spread:>16}" for c, spread in zip(cells, spreads, strict=True))
             print(f"{size:>8,} {f'{streams}x{BLOCK}':<7}{text}{cells[2]['ms'] / cells[0]['ms']:>13.2f}")
         print(f"{size:>8,} words encoded in {r['encoding_seconds']:.1f} s", flush=True)
         (args.out / "scoring.json").write_text(json.dumps(results, indent=1) + "\n")

@@ -76,7 +76,7 @@ def _check_words(dictionary: Dictionary) -> None:
     if len(dictionary.indices) < len(dictionary):
         word = next(word for i, word in enumerate(dictionary.symbols) if dictionary.indices[word] != i)
         raise DataError(f"has {word!r} twice.")
-    for word, count in zip(words, dictionary.count[dictionary.nspecial :]):
+    for word, count in zip(words, dictionary.count[dictionary.nspecial :], strict=True):
         if word.split() != [word]:
             raise DataError(f"{word!r} has blanks or nothing in it: no text can have this word.")
         if "\x00" in word:

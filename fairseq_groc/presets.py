@@ -73,7 +73,7 @@ def _table_3(data: str, suffix: str, best: bool, rows) -> dict[str, Preset]:
     """Return the four rows of one half of Table 3; each is (validation and test perplexity, r, k, activation)."""
     tuned = "Tables 3 and 8" if best else "Table 3, r of Table 8"
     presets: dict[str, Preset] = {}
-    for (ablation, options), (valid, test, *network) in zip(_TABLE_3.items(), rows):
+    for (ablation, options), (valid, test, *network) in zip(_TABLE_3.items(), rows, strict=True):
         name = f"groc_lstm_lm_{data}{suffix}" + (f"_{ablation}" if ablation else "")
         what = f"GroC{' + out' if network[1] else ''}{', ' + ablation.replace('_', ' ') if ablation else ''}"
         parameters = 9 if best and not ablation else None  # Table 2's

@@ -73,7 +73,7 @@ def table(curves: dict[str, Curve], prices: dict[str, float], first: str) -> str
     least = [min((v[k] for v in found.values() if v[k] is not None), default=None) for k in range(POINTS)]
     lines = [["", "a step", *(f"{place:,}" for place in places)], ["---", *["---:"] * (POINTS + 1)]]
     for label, values in found.items():
-        shown = ["" if v is None else f"**{v:.0f}**" if v == best else f"{v:.0f}" for v, best in zip(values, least)]
+        shown = ["" if v is None else f"**{v:.0f}**" if v == best else f"{v:.0f}" for v, best in zip(values, least, strict=True)]
         lines.append([label, f"{prices[label]:.2f}", *shown])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -84,7 +84,7 @@ def draw(curves: dict[str, Curve], first: str, path: Path) -> None:
     end, ends = curves[first][-1][0], {}
     for label, curve in curves.items():
         seen = [(x, y) for x, y in curve if x <= 1.35 * end]
-        axes.plot(*zip(*seen), marker="o", markersize=3, color=color_of(label))
+        axes.plot(*zip(*seen, strict=True), marker="o", markersize=3, color=color_of(label))
         ends[label] = seen[-1]
     axes.set(xlabel=f"time, in steps of {first}", ylabel="validation perplexity", yscale="log", xlim=(0, 1.35 * end))
     axes.set_ylim(top=600)

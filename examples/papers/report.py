@@ -196,7 +196,7 @@ def bins(found: dict[str, Any]) -> list[str]:
     rows = [(name, b) for name, of_baseline in found["bins"].items() for b in of_baseline]
     sizes = [[name, b["label"], f"{b['words']:,}", f"{b['tokens']:,}"] for name, b in rows]
     gains = [[f"{b['mean']:.3f}", f"{b['median']:.3f}", f"{b['relative']:.1f}%"] for _, b in rows]
-    return table(columns, [size + gain for size, gain in zip(sizes, gains)])
+    return table(columns, [size + gain for size, gain in zip(sizes, gains, strict=True)])
 
 
 def coverage(found: dict[str, Any]) -> list[str]:
@@ -216,7 +216,7 @@ def grid(found: dict[str, Any]) -> list[str]:
     best = besides(min(rows, key=lambda row: float(row["perplexity"])))
     shown = [row for row in rows if besides(row) == best]
     perplexity = {(row["local_weight"], row["cache_theta"]): float(row["perplexity"]) for row in shown}
-    weights, thetas = (sorted(set(values)) for values in zip(*perplexity))
+    weights, thetas = (sorted(set(values)) for values in zip(*perplexity, strict=True))
     columns = ["weight", *(f"theta {theta:g}" for theta in thetas)]
     return table(columns, [[f"{weight:g}", *(f"{perplexity[weight, theta]:.1f}" for theta in thetas)] for weight in weights])
 

@@ -316,7 +316,9 @@ def draw(rows: dict[str, Any], path: Path) -> None:
     """Save the learning curves of all rows, the first seed's."""
     figure, axes = pyplot().subplots(figsize=(7, 4.2))
     for number, (label, row) in enumerate(rows.items()):
-        axes.plot(*zip(*row["runs"][0]["curve"]), marker="o", markersize=3, color=color_of(label, number), label=label)
+        axes.plot(
+            *zip(*row["runs"][0]["curve"], strict=True), marker="o", markersize=3, color=color_of(label, number), label=label
+        )
     axes.set(xlabel="updates", ylabel="validation perplexity", yscale="log")
     label_log_axis(axes.yaxis)
     axes.legend(fontsize=8)

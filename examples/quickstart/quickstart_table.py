@@ -18,7 +18,7 @@ def quickstart(rows: list[dict[str, Any]]) -> str:
     lines = [head, ["---", *["---:"] * (len(head) - 1)]]
     for row in rows:
         shown = [f"{row[domain][part]:,.0f}" for domain, part in kinds]
-        cells = [f"**{text}**" if row[k[0]][k[1]] == best[k] else text for text, k in zip(shown, kinds)]
+        cells = [f"**{text}**" if row[k[0]][k[1]] == best[k] else text for text, k in zip(shown, kinds, strict=True)]
         lines.append([row["label"], *cells, f"{row['parameters'] / 1e6:.2f}M", f"{row['seconds']:,.0f}"])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -41,13 +41,13 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     parts = [part for part in PARTS if all(row[domain][part] is not None for row in rows for domain in DOMAINS)]
     figure, panels = pyplot().subplots(1, len(parts), figsize=(3.2 * len(parts), 2.9), squeeze=False)
     height = 0.8 / len(rows)
-    for part, axes in zip(parts, panels[0]):
+    for part, axes in zip(parts, panels[0], strict=True):
         longest = max(row[domain][part] for row in rows for domain in DOMAINS if math.isfinite(row[domain][part]))
         for number, row in enumerate(rows):
             places = [place + height * (number - (len(rows) - 1) / 2) for place in range(len(DOMAINS))]
             values = [row[domain][part] for domain in DOMAINS]
             axes.barh(places, [min(value, longest) for value in values], 0.9 * height, color=color_of(row["label"]))
-            for place, value in zip(places, values):
+            for place, value in zip(places, values, strict=True):
                 shown = f"{value:,.0f}" if value < 1e4 or not math.isfinite(value) else f"{value / 1e3:,.0f}K"
                 axes.annotate(shown, (min(value, longest), place), (4, 0), textcoords="offset points", va="center")
             if axes is panels[0][0]:

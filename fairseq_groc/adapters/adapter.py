@@ -74,7 +74,7 @@ class View:
         """
         lprobs = self._adapter.uniform_at(lprobs, targets)
         for number, (weight, _, _) in enumerate(self.rows):
-            rows = enumerate(zip(lprobs, targets))
+            rows = enumerate(zip(lprobs, targets, strict=True))
             lprobs = torch.stack([mix_at(own, weight, self._seen(number, stream), target) for stream, (own, target) in rows])
         return lprobs
 

@@ -31,7 +31,7 @@ class UnigramCache(Cache):
         if self._counts is None:
             nothing = tokens.new_zeros(0)
             self._counts = [(nothing, nothing)] * len(tokens)
-        views = [(*before, now) for before, now in zip(self._counts, tokens)]
+        views = [(*before, now) for before, now in zip(self._counts, tokens, strict=True)]
         self._counts = [_count(*view) for view in views]
         return views
 

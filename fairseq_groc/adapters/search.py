@@ -55,7 +55,7 @@ class Search:
         found = [self._compare(queries, neighbors, indexed, count)]
         if indexed:
             found.append(self._look_up(queries, neighbors, count))
-        distances, entries = (torch.cat(parts, dim=1) for parts in zip(*found))
+        distances, entries = (torch.cat(parts, dim=1) for parts in zip(*found, strict=True))
         return smallest(distances, entries, neighbors)
 
     def _compare(self, queries: Tensor, neighbors: int, begin: int, end: int) -> tuple[Tensor, Tensor]:

@@ -43,7 +43,7 @@ class UnboundedCache(Cache):
         if not self._streams:
             self._streams = [Search(Entries(keys.size(2))) for _ in keys]
         views = []
-        for stream, query, key, word in zip(self._streams, queries, keys, tokens):
+        for stream, query, key, word in zip(self._streams, queries, keys, tokens, strict=True):
             views.append((stream, stream.store.count, query, key, word))
             said = word >= 0
             stream.store.append(key[said].cpu().numpy(), word[said].cpu().numpy())

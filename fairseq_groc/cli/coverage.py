@@ -37,7 +37,7 @@ def run(args) -> None:
     whole = ThinnedLexicon(lexicon, 1, args.seed)
     rows = [measured(args, whole.with_share(kept), origin.limits) for kept in sorted(args.shares)]
     shares = [[f"{row['share']:.0%}", f"{row['relations']:.1%}", f"{row['definitions']:.1%}"] for row in rows]
-    lines = [[*row, f"{found['perplexity']:,.2f}"] for row, found in zip(shares, rows)]
+    lines = [[*row, f"{found['perplexity']:,.2f}"] for row, found in zip(shares, rows, strict=True)]
     print(aligned(["kept", "with relations", "with a definition", "perplexity"], lines, names=0))
     if args.out:
         write_json(args.out, {"path": args.path, "data": args.data, "split": args.split, "seed": args.seed, "rows": rows})

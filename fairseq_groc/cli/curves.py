@@ -28,7 +28,7 @@ def run(args) -> None:
     names = _names(args.names)
     rows = [
         {"run": run_name, "log": str(log), "subset": names.get(subset, subset), "points": points}
-        for run_name, log in zip(run_names(logs), logs)
+        for run_name, log in zip(run_names(logs), logs, strict=True)
         for subset, points in sorted(read_curves(log, args.metric).items(), key=lambda item: item[0] == TRAINING)
     ]
     print(table(rows, args.metric))
@@ -89,7 +89,7 @@ def draw(rows: list[Row], metric: str, title: str, path: Path) -> None:
     subsets = sorted(dict.fromkeys(row["subset"] for row in rows), key=lambda name: name == TRAINING)
     runs = list(dict.fromkeys(row["run"] for row in rows))
     figure, panels = pyplot().subplots(1, len(subsets), figsize=(1 + 4 * len(subsets), 3.8), squeeze=False)
-    for panel, subset in zip(panels[0], subsets):
+    for panel, subset in zip(panels[0], subsets, strict=True):
         for row in (row for row in rows if row["subset"] == subset):
             finite = [point for point in row["points"] if math.isfinite(point[1])]
             missing = len(row["points"]) - len(finite)

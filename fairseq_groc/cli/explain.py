@@ -50,7 +50,7 @@ def explain(word: dict[str, Any], lexicon: str) -> str:
 def draw(explained: list[dict[str, Any]], path: Path) -> None:
     """Save a row a word: the word, and its surface, relational and definitional parts."""
     figure, axes = pyplot().subplots(len(explained), squeeze=False, figsize=(9, 2.2 * len(explained)))
-    for axis, word in zip(axes[:, 0], explained):
+    for axis, word in zip(axes[:, 0], explained, strict=True):
         relations = ", ".join(relation["word"] for relation in word["relations"])
         definition = " ".join(word["definition"]["words"])
         parts = {"surface": " ".join(word["characters"]), "relational": relations, "definitional": definition}

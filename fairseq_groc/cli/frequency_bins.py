@@ -104,7 +104,7 @@ def draw(compared: dict[str, list[Bin]], path: Path) -> None:
     first = next(iter(compared.values()))
     figure, panels = pyplot().subplots(1, 2, figsize=(max(10, 2 * len(first)), 3.8))
     width = 0.8 / len(compared)
-    for panel, key in zip(panels, ("median", "mean")):
+    for panel, key in zip(panels, ("median", "mean"), strict=True):
         for number, (name, bins) in enumerate(compared.items()):
             panel.bar([i + number * width for i in range(len(bins))], [getattr(b, key) for b in bins], width, label=name)
         panel.axhline(0, color="black", linewidth=0.8)

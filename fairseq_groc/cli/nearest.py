@@ -30,18 +30,18 @@ def run(args) -> None:
     new = [word for word in args.word if word not in decoder.dictionary.indices]
     numbers = decoder.add_words(args.word, data_lexicon(decoder.origin, args.lexicon_path) if new else None)
     unknown = decoder.matrices.head.unknown()
-    for word, number in zip(args.word, numbers):
+    for word, number in zip(args.word, numbers, strict=True):
         if unknown is not None and bool(unknown[number]):
             raise OptionError(f"{shown(word)} is not in the vocabulary, and this model has a row a word: it knows no others")
     outputs = torch.nn.functional.normalize(decoder.matrices()[1].float(), dim=1)
     rows = known.nonzero().squeeze(1)
     found = [neighbours(decoder.dictionary, outputs, rows, number, args.count) for number in numbers]
-    for word, near in zip(args.word, found):
+    for word, near in zip(args.word, found, strict=True):
         print(f"{escaped(word)}{' (new)' if word in new else ''}")
         for row in near:
             print(f"  {row['similarity']:.3f}  {escaped(row['word'])}")
     if args.out:
-        listed = [{"word": word, "new": word in new, "nearest": near} for word, near in zip(args.word, found)]
+        listed = [{"word": word, "new": word in new, "nearest": near} for word, near in zip(args.word, found, strict=True)]
         write_json(args.out, {"path": args.path, "data": args.data, "words": listed})
         draw(decoder.dictionary, outputs, args.word, found, args.out.with_suffix(".png"))
 
@@ -56,7 +56,7 @@ def neighbours(dictionary, outputs: Tensor, rows: Tensor, number: int, count: in
     """
     rows = rows[rows != number]
     cosines, places = (outputs[rows] @ outputs[number]).topk(min(count, len(rows)))
-    return [{"word": dictionary[int(rows[p])], "similarity": float(c)} for c, p in zip(cosines, places)]
+    return [{"word": dictionary[int(rows[p])], "similarity": float(c)} for c, p in zip(cosines, places, strict=True)]
 
 
 def draw(dictionary, outputs: Tensor, words: list[str], found: list[list[dict[str, Any]]], path: Path) -> None:
@@ -66,7 +66,7 @@ def draw(dictionary, outputs: Tensor, words: list[str], found: list[list[dict[st
     centred = rows - rows.mean(0)
     places = (centred @ torch.linalg.svd(centred, full_matrices=False)[2][:2].t()).tolist()
     figure, axes = pyplot().subplots(figsize=(8, 6))
-    for word, place in zip(shown, places):
+    for word, place in zip(shown, places, strict=True):
         group = next((i for i, near in enumerate(found) if word in [row["word"] for row in near]), 0)
         group = words.index(word) if word in words else group
         axes.plot(*place[:2], marker="o", markersize=3, color=f"C{group % 10}")

@@ -49,7 +49,7 @@ def run(args) -> None:
     texts = [text for _, text in lines]
     _report_unknown(texts, hub.task.dictionary, args.data)
     impossible = 0
-    for (line, _), (score, tokens) in zip(lines, score_lines(hub, texts, args.running, args.tokens_per_sample)):
+    for (line, _), (score, tokens) in zip(lines, score_lines(hub, texts, args.running, args.tokens_per_sample), strict=True):
         impossible += score == -math.inf
         write_score(score, tokens, line)
     if impossible:
@@ -220,5 +220,5 @@ def _mass(dictionary, args) -> NewWordMass | None:
 def _trained_counts(dictionary, data: Path) -> list[int]:
     """Return how often the training text has each of its words."""
     known = trained_words(data, len(dictionary))
-    entries = zip(dictionary.symbols, dictionary.count, itertools.repeat(True) if known is None else known)
+    entries = zip(dictionary.symbols, dictionary.count, itertools.repeat(True) if known is None else known, strict=False)
     return [count for word, count, there in entries if there and not is_symbol(word)]

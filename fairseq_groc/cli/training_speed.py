@@ -73,7 +73,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         [abs(row["relative_range"][side] - row["relative"]) for row in rows] for side in (0, 1)
     )
     axes.barh(places, values, xerr=errors, height=0.6, color="#4878a8", error_kw={"ecolor": "#333333", "capsize": 3})
-    for place, row in zip(places, rows):
+    for place, row in zip(places, rows, strict=True):
         axes.text(row["relative_range"][1], place, f"  {row['relative']:.2f}", va="center", fontsize=8)
     axes.set(
         yticks=list(places), yticklabels=[row["name"] for row in rows], xlabel=f"time an update, relative to {rows[0]['name']}"

@@ -57,7 +57,7 @@ def sizes_of(text: str | None) -> dict[str, int]:
         return SIZES
     if not re.fullmatch("[1-9][0-9]*,[1-9][0-9]*,[1-9][0-9]*", text):
         raise OptionError(f"--tokens {text}: expected those of train, valid and test, as in 2000000,2000000,10000000")
-    return dict(zip(SIZES, map(int, text.split(","))))
+    return dict(zip(SIZES, map(int, text.split(",")), strict=True))
 
 
 def cut(name: str, folder: Path, sizes: dict[str, int], seed: int = 1) -> Iterator[tuple[str, Iterable[str]]]:

@@ -48,7 +48,7 @@ def trained_words(folder: Path, size: int) -> np.ndarray | None:
     if edges and edges[-1] > size:
         raise _unreadable(Path(folder))
     mask = np.zeros(size, dtype=bool)
-    for begin, end in zip(edges[::2], edges[1::2]):
+    for begin, end in zip(edges[::2], edges[1::2], strict=True):
         mask[begin:end] = True
     return mask
 

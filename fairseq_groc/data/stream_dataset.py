@@ -102,7 +102,7 @@ class StreamDataset(FairseqDataset):
             return plans
         sizes = np.asarray(self.lines.sizes)
         order = np.random.default_rng((seed, epoch)).permutation(len(sizes)) if shuffle else np.argsort(-sizes, kind="stable")
-        spans = list(zip((self._ends - sizes).tolist(), self._ends.tolist()))
+        spans = list(zip((self._ends - sizes).tolist(), self._ends.tolist(), strict=True))
         return plan_lines(self.name, epoch, spans, batch_size, num_shards, block, order.tolist())
 
     def tokens(self, begin: int, end: int) -> torch.Tensor:
@@ -137,7 +137,7 @@ class StreamDataset(FairseqDataset):
         pad, eos = self.dictionary.pad(), self.dictionary.eos()
         shape = (len(plan.rows), plan.block.end - plan.block.begin)
         source, target = torch.full(shape, pad), torch.full(shape, pad)
-        for row, ((begin, end), stream) in enumerate(zip(plan.rows, plan.streams)):
+        for row, ((begin, end), stream) in enumerate(zip(plan.rows, plan.streams, strict=True)):
             if begin == end:
                 continue
             text = self.tokens(max(begin - 1, stream), end)
@@ -162,7 +162,7 @@ class StreamDataset(FairseqDataset):
         if not self.independent_lines:
             return list(plan.streams)
         numbers = np.searchsorted(self._ends, plan.streams, side="right").tolist()
-        return [-1 if row == (0, 0) else number for row, number in zip(plan.rows, numbers)]
+        return [-1 if row == (0, 0) else number for row, number in zip(plan.rows, numbers, strict=True)]
 
     def _check(self, text: torch.Tensor) -> None:
         if int(text.max()) >= len(self.dictionary):

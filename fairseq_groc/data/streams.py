@@ -94,7 +94,7 @@ def plan_text(
     lengths = varied_lengths(longest, block, seed, epoch) if vary else fixed_lengths(longest, block)
     shards = [streams[i * batch_size : (i + 1) * batch_size] for i in range(num_shards)]
     plans = [plan_group(text, epoch, i, shard, lengths) for i, shard in enumerate(shards)]
-    return [plan for step in zip(*plans) for plan in step]
+    return [plan for step in zip(*plans, strict=True) for plan in step]
 
 
 def plan_lines(
@@ -114,5 +114,5 @@ def plan_lines(
         longest = max(b - a for group in step for a, b in group)
         lengths = fixed_lengths(longest, block)
         plans = [plan_group(text, epoch, first + i, group, lengths) for i, group in enumerate(step)]
-        batches += [plan for batch in zip(*plans) for plan in batch]
+        batches += [plan for batch in zip(*plans, strict=True) for plan in batch]
     return batches

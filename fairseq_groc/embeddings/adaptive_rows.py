@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,8 +46,9 @@ class AdaptiveRows(WordEmbedding):
         self.words = list(words)
         self.part = slice(None)  # which words are read: see ``growth.rows_of``
         widths = [max(1, dim // factor**i) for i in range(len(cutoffs) + 1)]
-        bounds = [0, *cutoffs, max(len(words), cutoffs[-1])]
-        self.bins = nn.ModuleList(WordRows(self.words[a:b], width) for a, b, width in zip(bounds, bounds[1:], widths))
+        bounds = itertools.pairwise([0, *cutoffs, max(len(words), cutoffs[-1])])
+        bins = zip(bounds, widths, strict=True)
+        self.bins = nn.ModuleList(WordRows(self.words[a:b], width) for (a, b), width in bins)
         self.projections = nn.ModuleList(nn.Linear(width, dim, bias=False) for width in widths)
         self.register_buffer("_place", self._places(), persistent=False)
 
@@ -70,13 +72,13 @@ class AdaptiveRows(WordEmbedding):
         """Return the embeddings of all words, (V, d), or those of ``part``."""
         if self.part != slice(None):
             return self._some(self._place[self.part])
-        rows = torch.cat([project(table.weight) for table, project in zip(self._tables(), self.projections)])
+        rows = torch.cat([project(table.weight) for table, project in zip(self._tables(), self.projections, strict=True)])
         return rows[self._place]
 
     def _some(self, place: Tensor) -> Tensor:
         """Return the embeddings of some words, (n, d), by their places: no other row is projected."""
         begin, some = 0, []
-        for table, project in zip(self._tables(), self.projections):
+        for table, project in zip(self._tables(), self.projections, strict=True):
             inside = (place >= begin) & (place < begin + len(table.words))
             some.append((inside.nonzero().squeeze(1), project(table.weight[place[inside] - begin])))
             begin += len(table.words)
@@ -101,11 +103,11 @@ class AdaptiveRows(WordEmbedding):
         members: list[list[str]] = [[] for _ in self.bins]
         for word in self.words:
             members[bin_of.get(word, len(members) - 1)].append(word)
-        same = all(table.words == words for table, words in zip(self._tables(), members))
+        same = all(table.words == words for table, words in zip(self._tables(), members, strict=True))
         if not same and torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
             # the workers' wrapper has taken up the parameters that would be replaced
             raise OptionError("an adaptive model meets another dictionary on several workers: finetune it on one")
-        for i, (table, words) in enumerate(zip(self._tables(), members)):
+        for i, (table, words) in enumerate(zip(self._tables(), members, strict=True)):
             if table.words != words:
                 moved = WordRows(words, table.weight.size(1)).to(table.weight)
                 moved.draw_new, moved.new_range = table.draw_new, table.new_range

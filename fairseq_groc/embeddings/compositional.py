@@ -132,7 +132,7 @@ class SurfaceEncoder(nn.Module):
         return project(self.projection, self._features(vocabulary, forms), self.precision)
 
     def _features(self, vocabulary: Vocabulary, forms: Tensor | None) -> Tensor:
-        ngrams, windows = zip(*(vocabulary.spellings(width) for width in self.widths))
+        ngrams, windows = zip(*(vocabulary.spellings(width) for width in self.widths), strict=True)
         filters = [cast(nn.Linear, linear) for linear in self.filters]
         weights, biases = [f.weight for f in filters], [f.bias for f in filters]
         pooled = convolve_and_pool(ngrams, windows, self.characters.weight, weights, biases, forms)  # (f, C)
@@ -221,7 +221,7 @@ class CompositionalEmbedding(WordEmbedding):
         else:
             uses = places[len(entries) :].bincount(minlength=len(forms)).float()
             encoded = encode(forms, uses.index_fill(0, own, math.inf))
-        means = [average(encoded, items, bags.starts) for items, bags in zip(others, picked)]
+        means = [average(encoded, items, bags.starts) for items, bags in zip(others, picked, strict=True)]
         return self._join([encoded.index_select(0, own), *means])
 
     def _join(self, parts: list[Tensor]) -> Tensor:

@@ -93,12 +93,12 @@ class WordRows(WordEmbedding):
             state_dict.setdefault(prefix + "_extra_state", self.get_extra_state())
             return
         words, untrained = saved_words(state_dict, prefix) or (self.words, torch.zeros(len(self.words), dtype=torch.bool))
-        index = {word: i for i, (word, never) in enumerate(zip(words, untrained.tolist())) if not never}
+        index = {word: i for i, (word, never) in enumerate(zip(words, untrained.tolist(), strict=True)) if not never}
         source = torch.tensor([index.get(word, -1) for word in self.words], dtype=torch.long)
         missing = source < 0
         moved = rows.new_zeros(len(self.words), rows.size(1))
         moved[(~missing).to(rows.device)] = rows[source[~missing].to(rows.device)]
-        new = [word for word, never in zip(self.words, missing.tolist()) if never]
+        new = [word for word, never in zip(self.words, missing.tolist(), strict=True) if never]
         # in the checkpoint's order: so a word's row is the same whatever dictionary the others come in
         self._trained, self._examples = source.argsort()[len(new) :].tolist(), None
         if self.draw_new and new and self._example_rows():

@@ -52,7 +52,7 @@ class LSTMEncoder(PrefixEncoder):
 
     def forward(self, x: Tensor, state: State | None = None, context=None) -> tuple[Tensor, Tensor, State]:
         after = []
-        for i, (dropout, lstm) in enumerate(zip(self.dropouts, self.layers)):
+        for i, (dropout, lstm) in enumerate(zip(self.dropouts, self.layers, strict=True)):
             x, end = lstm(dropout(x), None if state is None else tuple(state[i]))  # checkpoints of before have lists
             after.append(end)
         return self.dropout_out(x), x, after

@@ -71,7 +71,9 @@ def by_frequency(
     differences = (ours - baseline).double()  # of losses, baseline's less ours
     known, occurrences = targets != unk, counts[targets]
     limits: list[int | None] = [*edges[1:], None]
-    pairs = [(-1, 0), *zip(edges, limits)] if bool((known & (occurrences == 0)).any()) else list(zip(edges, limits))
+    pairs: list[tuple[int, int | None]] = list(zip(edges, limits, strict=True))
+    if bool((known & (occurrences == 0)).any()):
+        pairs.insert(0, (-1, 0))
     places: list[tuple[int | None, int | None, Tensor]] = [
         (least, most, known & (occurrences > least) & (occurrences <= (most if most is not None else occurrences.max())))
         for least, most in pairs

@@ -43,7 +43,7 @@ class Grid:
         """Return every combination; without its weight a cache has no options."""
         found: dict[AdapterSettings, None] = {}
         for chosen in itertools.product(*self.values.values()):
-            settings = AdapterSettings(**dict(zip(self.values, chosen)))
+            settings = AdapterSettings(**dict(zip(self.values, chosen, strict=True)))
             found[settings if settings.caches() else AdapterSettings(*chosen[:2])] = None
         return list(found)
 

@@ -69,7 +69,7 @@ def summary(turns: dict[str, list[Speed]]) -> list[dict[str, Any]]:
     first = next(iter(turns.values()))
     rows = []
     for name, own in turns.items():
-        ratios = sorted(one.step / other.step for one, other in zip(own, first))
+        ratios = sorted(one.step / other.step for one, other in zip(own, first, strict=True))
         steps = sorted(one.step for one in own)
         rows.append(
             {

@@ -127,7 +127,7 @@ def _settings_of(grid: Grid, missing: Sequence[tuple[float, ...]]) -> list[Adapt
     weight = {f"{grid.cache}_weight": 0.5}
     if grid.cache == "local":
         return [AdapterSettings(**weight, cache_theta=1.0, cache_size=max(size for _, size in missing))]
-    return [AdapterSettings(**weight, **dict(zip(grid.cache_options(), chosen))) for chosen in missing]
+    return [AdapterSettings(**weight, **dict(zip(grid.cache_options(), chosen, strict=True))) for chosen in missing]
 
 
 def _mass(views: list, target: Tensor, settings: Sequence[tuple[float, ...]]) -> tuple[Tensor, Tensor]:
@@ -135,7 +135,7 @@ def _mass(views: list, target: Tensor, settings: Sequence[tuple[float, ...]]) ->
     found: list[list[tuple[Tensor, Tensor]]] = []  # by stream of each view, of each setting that it has
     for view in views:
         ((_, cache, streams),) = view.rows
-        for stream, targets in zip(streams, target):
+        for stream, targets in zip(streams, target, strict=True):
             seen = cache.rows(stream, settings) if isinstance(cache, LocalCache) else [cache.row(stream)]  # type: ignore[arg-type]
             found.append([s.mass_at(targets) for s in seen])
     shape = (len(views), target.size(0), -1, target.size(1))

@@ -64,7 +64,7 @@ class HierarchicalOutput(BiasedOutput):
         self.place[order] = torch.cat([torch.arange(size) for size in self._sizes]).to(self.place.device)
 
     def get_extra_state(self) -> Tensor:
-        return pack({"bins": dict(zip(self.words, self.number.tolist()))})
+        return pack({"bins": dict(zip(self.words, self.number.tolist(), strict=True))})
 
     def set_extra_state(self, state) -> None:
         """The bins were taken over in ``upgrade_state_dict_named``."""

@@ -15,7 +15,6 @@ from fairseq.models import (
 from torch import Tensor, nn
 
 from fairseq_groc.embeddings import EMBEDDINGS
-from fairseq_groc.embeddings.base import CORRECTIONS
 from fairseq_groc.encoders import ENCODERS, PrefixEncoder, State
 from fairseq_groc.encoders.carried import CarriedState, reordered
 from fairseq_groc.errors import OptionError
@@ -168,8 +167,6 @@ def _refuse_unused(args, typed: Set[str]) -> None:
     encoder = getattr(args, "prefix_encoder", "lstm")
     if head in HEADS:  # else the task says so
         refuse_unused(typed & SHARED_OPTIONS.keys(), {**TRAINING, **options_of(head)}, f"--output-head {head}")
-        if getattr(args, "corrections", "none") == "none":
-            refuse_unused(typed & CORRECTIONS.keys() - {"corrections"}, HEADS.taken[head], "a model without --corrections")
     ENCODERS.find(encoder)
     refuse_unused(typed & ENCODERS.options.keys(), ENCODERS.taken[encoder], f"--prefix-encoder {encoder}")
 

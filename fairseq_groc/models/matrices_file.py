@@ -65,7 +65,7 @@ def write_word2vec(path: Path, words: Sequence[str], embeddings: Tensor) -> None
         rows = (
             row for piece in embeddings.split(4096) for row in piece.tolist()
         )  # as numbers of Python they are 8 times as large
-        for word, row in zip(words, rows):
+        for word, row in zip(words, rows, strict=True):
             file.write(f"{word} {' '.join(f'{value:.6g}' for value in row)}\n".encode("utf-8", "surrogateescape"))
 
 

@@ -186,7 +186,7 @@ class WordMatrices(nn.Module):
             self._added = self._vocabulary_of(self._entries)
         first = self.vocabulary.num_words
         parts = self._part(self.vocabulary, slice(0, first)), self._part(self._added, slice(first, None))
-        inputs, outputs, bias = (torch.cat(pieces) for pieces in zip(*parts))
+        inputs, outputs, bias = (torch.cat(pieces) for pieces in zip(*parts, strict=True))
         return inputs, outputs, bias
 
     def _part(self, vocabulary: Vocabulary | None, part: slice) -> Matrices:

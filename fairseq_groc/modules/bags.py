@@ -132,12 +132,16 @@ def convolve_and_pool(
     if not has_kernels(characters):
         if forms is not None:  # every window is an n-gram of its own: to find equal ones would cost more than it saves
             picked = [pick(bags, forms) for bags in windows]
-            ngrams = [g[bags.items.long()] for g, bags in zip(ngrams, picked)]
+            ngrams = [g[bags.items.long()] for g, bags in zip(ngrams, picked, strict=True)]
             windows = [bags._replace(items=torch.arange(len(bags.items)).to(bags.items)) for bags in picked]
-        responses = [F.linear(F.embedding(g, characters).flatten(1), w, b) for g, w, b in zip(ngrams, weights, biases)]
-        return torch.cat([_embedding_bag(r, bags.items, bags.starts, "max") for r, bags in zip(responses, windows)], dim=1)
+        responses = [
+            F.linear(F.embedding(g, characters).flatten(1), w, b) for g, w, b in zip(ngrams, weights, biases, strict=True)
+        ]
+        return torch.cat(
+            [_embedding_bag(r, bags.items, bags.starts, "max") for r, bags in zip(responses, windows, strict=True)], dim=1
+        )
     chosen = torch.arange(len(windows[0].starts) - 1) if forms is None else forms
-    positions = [w.view(len(w), g.size(1), -1).permute(1, 2, 0) for g, w in zip(ngrams, weights)]  # (w, e, C)
+    positions = [w.view(len(w), g.size(1), -1).permute(1, 2, 0) for g, w in zip(ngrams, weights, strict=True)]  # (w, e, C)
     with torch.autocast("cpu", enabled=False):  # the kernels know no bfloat16
         tables = [torch.matmul(characters, p) for p in positions]  # (w, S, C)
     return _ConvolveAndPool.apply(ngrams, windows, chosen, *tables, *biases)
@@ -149,7 +153,7 @@ class _ConvolveAndPool(torch.autograd.Function):
         tables, biases = parameters[: len(ngrams)], parameters[len(ngrams) :]
         out, column = tables[0].new_empty(len(forms), sum(len(b) for b in biases)), 0
         winners: list[Tensor] = []
-        for grams, bags, table, bias in zip(ngrams, windows, tables, biases):
+        for grams, bags, table, bias in zip(ngrams, windows, tables, biases, strict=True):
             winners.append(torch.empty(len(forms), len(bias), dtype=torch.int32))
             _run("convolve", table, grams, bags.items, bags.starts, forms, bias, out, column, winners[-1])
             column += len(bias)
@@ -164,7 +168,9 @@ class _ConvolveAndPool(torch.autograd.Function):
         tables, biases = [], []
         widths, saved = len(ctx.shapes), ctx.saved_tensors  # once: a checkpoint gives them once
         ngrams, winners = saved[:widths], saved[widths:]
-        for part, shape, grams, won in zip(grad.split([s[2] for s in ctx.shapes], dim=1), ctx.shapes, ngrams, winners):
+        for part, shape, grams, won in zip(
+            grad.split([s[2] for s in ctx.shapes], dim=1), ctx.shapes, ngrams, winners, strict=True
+        ):
             sums = grad.new_zeros(KERNELS.use_threads(torch.get_num_threads()), *shape)
             _run("convolve_backward", part, won, grams, sums)
             tables.append(sums.sum(0))

@@ -147,10 +147,12 @@ class OpenVocabularyScorer:
         return _Piece(tokens, spelled, torch.tensor(sizes, device=tokens.device))
 
     def _count(self, piece: _Piece) -> None:
-        wanted = [self._dictionary.unk() if new is not None else int(t) for t, new in zip(piece.tokens, piece.spelled)]
+        wanted = [
+            self._dictionary.unk() if new is not None else int(t) for t, new in zip(piece.tokens, piece.spelled, strict=True)
+        ]
         lprobs = numbers_of("model", self._lprobs(piece).gather(1, torch.tensor(wanted, device=piece.tokens.device).unsqueeze(1)))
         totals = self.totals
-        for known, spelled in zip(lprobs.squeeze(1).double().tolist(), piece.spelled):
+        for known, spelled in zip(lprobs.squeeze(1).double().tolist(), piece.spelled, strict=True):
             new, paid = spelled is not None, known
             if self._mass is not None:
                 mass = self._mass.now()
@@ -173,7 +175,7 @@ class OpenVocabularyScorer:
         h, extra, (outputs, bias) = decoder.without_scores(self._model, {"src_tokens": source, "block": block})
         self._previous, self._begin = int(piece.tokens[-1]), block.end
         scores, begin = [], 0
-        for size, length in zip(*(x.tolist() for x in piece.sizes.unique_consecutive(return_counts=True))):
+        for size, length in zip(*(x.tolist() for x in piece.sizes.unique_consecutive(return_counts=True)), strict=True):
             later = torch.arange(len(bias), device=bias.device) >= size
             own = bias.masked_fill(later, float("-inf"))
             scores.append(decoder.matrices.log_scores(h[:, begin : begin + length], outputs, own))

@@ -70,7 +70,7 @@ class SpellingModel:
         """Return the natural logarithm of every word's probability, (n); -inf where there is none."""
         possible = np.array([len(word) > 0 and self._spells(word) for word in spellings], dtype=bool)
         result = np.full(len(spellings), -np.inf)
-        symbols, contexts, place, word = self._windows([w for w, ok in zip(spellings, possible) if ok])
+        symbols, contexts, place, word = self._windows([w for w, ok in zip(spellings, possible, strict=True) if ok])
         logs = np.log(self._probabilities(symbols, contexts, place))
         result[possible] = np.bincount(word, logs, minlength=int(possible.sum())) - self._log_not_empty
         return result

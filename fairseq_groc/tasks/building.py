@@ -109,5 +109,5 @@ def slowed(embedding: WordEmbedding, scale: float) -> Iterator[None]:
     before = [parameter.detach().clone() for parameter in slow]
     yield
     with torch.no_grad():
-        for parameter, old in zip(slow, before):
+        for parameter, old in zip(slow, before, strict=True):
             parameter.copy_(torch.lerp(old, parameter, scale))

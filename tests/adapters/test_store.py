@@ -148,7 +148,7 @@ def test_the_index_finds_most_of_them_and_never_a_later_one(same):
     for count in (500, 1000, 1001, 2999, 1500):
         _, true = exact.nearest(queries, 10, count)
         distances, found = approximate.nearest(queries, 10, count)
-        shared = sum(len(set(a) & set(b)) for a, b in zip(true.tolist(), found.tolist())) / true.numel()
+        shared = sum(len(set(a) & set(b)) for a, b in zip(true.tolist(), found.tolist(), strict=True)) / true.numel()
         assert shared == 1 if count <= 1000 else shared >= 0.8
         assert int(found.max()) < count
         measured = (queries[:, None] - torch.from_numpy(keys[found].astype(np.float32))).square().sum(-1)

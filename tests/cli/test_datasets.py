@@ -199,7 +199,7 @@ def test_the_web_is_shuffled_within_each_split_with_one_end_a_line(tmp_path):
     web_archive(tmp_path / "sources")
     lines = [f"line {i} , of the web ." for i in range(40)]
     splits = cut(tmp_path, "web", "80,40,160")
-    for split, expected in zip(splits, (lines[:10], lines[10:15], lines[15:35])):
+    for split, expected in zip(splits, (lines[:10], lines[10:15], lines[15:35]), strict=True):
         assert split.endswith(".\n") and "\n\n" not in split
         found = split[:-1].split("\n")
         assert sorted(found) == sorted(expected) and found != expected

@@ -136,7 +136,6 @@ def test_no_preset_takes_the_place_of_what_is_given(arch):
     [
         ("groc_lstm_lm --output-head tied --output-depth 0", "--output-depth: --output-head tied does not take it. Leave it out"),
         ("groc_lstm_lm_small --num-softmaxes 2", "--num-softmaxes: --output-head compositional_output does not take it"),
-        ("groc_lstm_lm --correction-dim 8", "--correction-dim: a model without --corrections does not take it. Leave it out"),
         ("groc_lstm_lm --output-head adaptive --corrections both", "--corrections: --output-head adaptive does not take it"),
     ],
 )

@@ -100,7 +100,7 @@ def test_scoring_lines(commands, corpus, models):
     hub.eval()
     texts = ["the cat sat", "on", "the zebra sat under a tree and ran"]
     together = [row["positional_scores"] for row in hub.score(texts)]  # one padded batch
-    for text, scores in zip(texts, together):
+    for text, scores in zip(texts, together, strict=True):
         torch.testing.assert_close(scores, hub.score(text)["positional_scores"], rtol=0, atol=1e-5)
     figures = [hub.score(line)["positional_scores"].sum().item() for line in ("the cat sat", "the zebra sat")]
     assert figures == pytest.approx(scored(plain)[0], abs=1e-3)

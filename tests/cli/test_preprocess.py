@@ -212,7 +212,14 @@ def test_words_of_earlier_trainings_are_known(preprocess, tmp_path):
     assert made("finetune", *own, "--known", tmp_path / "mine", "--known", tmp_path / "old") == [20.0]
     dictionary = load_dictionary(tmp_path / "union" / "dict.txt")
     mask = trained_words(tmp_path / "finetune", len(dictionary))
-    assert {w for w, known in zip(dictionary.symbols, mask) if known} == {"</s>", "the", "cat", "zebra", "gnu", "okapi"}
+    assert {w for w, known in zip(dictionary.symbols, mask, strict=True) if known} == {
+        "</s>",
+        "the",
+        "cat",
+        "zebra",
+        "gnu",
+        "okapi",
+    }
 
 
 def test_a_folder_whose_note_is_another_dictionarys_is_not_built_upon(preprocess, data, text, tmp_path):

@@ -55,10 +55,10 @@ def test_every_token_is_a_target_once_after_its_predecessor(make, lines_of, stre
     plans = dataset.plan(1, streams, shards, block, vary=vary, shuffle=vary)
     assert len(plans) % shards == 0
     seen = [0] * len(text)
-    for plan, batch in zip(plans, batches(dataset, plans)):
+    for plan, batch in zip(plans, batches(dataset, plans), strict=True):
         source, target = batch["net_input"]["src_tokens"].tolist(), batch["target"].tolist()
         assert len(source) == len(target) == streams and batch["net_input"]["block"] is plan.block
-        for inputs, outputs, (begin, end), start in zip(source, target, plan.rows, plan.streams):
+        for inputs, outputs, (begin, end), start in zip(source, target, plan.rows, plan.streams, strict=True):
             rest = [PAD] * (plan.block.end - plan.block.begin - (end - begin))  # padding on the right only
             assert outputs == text[begin:end] + rest
             assert inputs == [EOS if i == start else text[i - 1] for i in range(begin, end)] + rest

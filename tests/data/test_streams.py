@@ -34,9 +34,9 @@ def check_continuity(plans):
         if block.begin:
             previous = latest[block.group]
             assert previous.block.end == block.begin and previous.streams == plan.streams
-            assert all(a == b for (_, a), (b, _) in zip(previous.rows, plan.rows))
+            assert all(a == b for (_, a), (b, _) in zip(previous.rows, plan.rows, strict=True))
         else:
-            assert all(a == start for (a, _), start in zip(plan.rows, plan.streams))
+            assert all(a == start for (a, _), start in zip(plan.rows, plan.streams, strict=True))
         assert all(0 <= b - a <= block.end - block.begin for a, b in plan.rows)
         latest[block.group] = plan
 
@@ -51,7 +51,7 @@ def test_a_running_text_is_covered_once(tokens, streams, shards, block, vary):
     assert all(len(plan.rows) == len(plan.streams) == streams for plan in plans)
     assert {(plan.block.text, plan.block.epoch) for plan in plans} == {("train", 3)}
     begins = [begin for plan in plans[:shards] for begin in plan.streams]
-    sizes = [b - a for a, b in zip(begins, [*begins[1:], tokens])]
+    sizes = [b - a for a, b in zip(begins, [*begins[1:], tokens], strict=True)]
     assert begins[0] == 0 and max(sizes) - min(sizes) <= 1
     *lengths, _ = (plan.block.end - plan.block.begin for plan in plans[::shards])
     assert all(length >= 5 if vary else length == block for length in lengths)
@@ -90,15 +90,15 @@ lines_in_some_order = st.lists(st.integers(1, 60), min_size=1, max_size=12).flat
 def test_independent_lines_are_covered_once(sized, batch_size, shards, block):
     sizes, order = sized
     ends = list(itertools.accumulate(sizes))
-    expected = list(zip([0, *ends], ends))
+    expected = list(zip([0, *ends[:-1]], ends, strict=True))
     plans = plan_lines("test", 1, expected, batch_size, shards, block, order)
     assert covered(plans) == once(ends[-1])
     assert all(1 <= len(plan.rows) <= batch_size for plan in plans)
     assert shards > 1 or all((0, 0) not in plan.rows for plan in plans)  # workers alone may be short of lines
     check_shards(plans, shards)
     check_continuity(plans)
-    lines = {(start, max(b for p in plans for s, (a, b) in zip(p.streams, p.rows) if s == start and b > a))
-             for plan in plans for start, (a, b) in zip(plan.streams, plan.rows) if b > a}  # fmt: skip
+    lines = {(start, max(b for p in plans for s, (a, b) in zip(p.streams, p.rows, strict=True) if s == start and b > a))
+             for plan in plans for start, (a, b) in zip(plan.streams, plan.rows, strict=True) if b > a}  # fmt: skip
     assert lines == set(expected)  # a stream is one line, from its first token to its last
 
 

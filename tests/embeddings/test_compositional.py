@@ -33,7 +33,7 @@ def naive_surface(encoder, word):
     body = [FIRST_SPECIAL + SPECIAL.index(word)] if word in SPECIAL else list(word.encode("utf-8"))
     symbols = [BEGIN, *body, END]
     pooled = []
-    for linear, (width, count) in zip(encoder.filters, FILTERS):
+    for linear, (width, count) in zip(encoder.filters, FILTERS, strict=True):
         padded = torch.tensor(symbols + [FILL] * max(0, width - len(symbols)))
         characters = encoder.characters(padded).t().unsqueeze(0)  # (1, char_embed_dim, L)
         kernel = linear.weight.view(count, width, -1).transpose(1, 2)  # (count, char_embed_dim, width)
@@ -98,7 +98,7 @@ def test_gradients_equal_those_of_the_naive_loop(vocabulary_of, lexicon):
     parameters = list(embedding.parameters())
     fast = torch.autograd.grad((embedding(vocabulary_of(words, WIDTHS)) * weights).sum(), parameters)
     rows = torch.stack([naive_embedding(embedding, word, lexicon) for word in SPECIAL + words])
-    for one, other in zip(fast, torch.autograd.grad((rows * weights).sum(), parameters)):
+    for one, other in zip(fast, torch.autograd.grad((rows * weights).sum(), parameters), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
 
 

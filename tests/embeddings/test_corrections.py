@@ -73,7 +73,7 @@ def test_frequent_words_go_without_more_rarely():
     for number in range(steps):
         corrections.begin_step(generator(1, number))
         absent += added(corrections)[1].eq(0)
-    for found, chance in zip((absent / steps).tolist(), (0.3, 0.3, 0.075)):
+    for found, chance in zip((absent / steps).tolist(), (0.3, 0.3, 0.075), strict=True):
         assert found == pytest.approx(chance, abs=4 * (chance * (1 - chance) / steps) ** 0.5)
 
 

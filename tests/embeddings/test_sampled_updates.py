@@ -38,7 +38,7 @@ def test_chunks_of_forms_equal_all_at_once(embedding, vocabulary, dtype, toleran
         embedding.surface.chunk = chunk
         pieces = embedding(vocabulary)
         assert (pieces - whole).abs().max() <= tolerance * whole.abs().max()
-        for a, b in zip(gradients(pieces, weights, embedding), expected):
+        for a, b in zip(gradients(pieces, weights, embedding), expected, strict=True):
             assert (a - b).abs().max() <= tolerance * b.abs().max()
 
 
@@ -86,9 +86,9 @@ def test_the_expected_gradient_is_that_of_a_full_update(embedding, vocabulary, g
         mask[drawn] = torch.tensor(draw)
         probability = torch.where(mask, chance, 1 - chance)[drawn].prod()
         rows = SampledUpdates(0.3, 10, seed=1).embed_chosen(embedding, vocabulary, 0, mask, chance)
-        for total, gradient in zip(expected, gradients(rows, weights, embedding)):
+        for total, gradient in zip(expected, gradients(rows, weights, embedding), strict=True):
             total += probability * gradient
-    for a, b in zip(expected, full):
+    for a, b in zip(expected, full, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-10)
 
 
@@ -160,7 +160,7 @@ def test_products_in_bfloat16_are_for_training_alone(embedding, vocabulary, grad
     rounded = embedding(vocabulary)
     assert rounded.dtype == torch.float32 and not torch.equal(rounded, exact)
     torch.testing.assert_close(rounded, exact, rtol=2e-2, atol=2e-2)
-    for a, b in zip(gradients(rounded, weights, embedding), expected):
+    for a, b in zip(gradients(rounded, weights, embedding), expected, strict=True):
         assert (a - b).norm() <= 2e-2 * b.norm()
     sampled = SampledUpdates(0.3, 10, seed=1).embed(embedding, vocabulary, Step(0, torch.tensor([4])))
     assert sampled.dtype == torch.float32 and (sampled - exact).norm() <= 2e-2 * exact.norm()

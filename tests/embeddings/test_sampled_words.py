@@ -25,7 +25,7 @@ def test_all_words_in_the_batch_are_a_full_update(embedding, vocabulary, gradien
     whole = embedding(vocabulary)
     rows = SampledWords(0.1, 5, seed=1, share=1.0).embed(embedding, vocabulary, Step(3, everything))
     torch.testing.assert_close(rows, whole, rtol=0, atol=1e-13)
-    for ours, theirs in zip(gradients(rows, weights, embedding), gradients(whole, weights, embedding)):
+    for ours, theirs in zip(gradients(rows, weights, embedding), gradients(whole, weights, embedding), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
 
 
@@ -39,8 +39,8 @@ def test_the_gradient_is_on_average_that_of_a_full_update(embedding, vocabulary,
     sampled.importance.watch = lambda norms: None  # the chances stay
     for number in range(count):
         found = gradients(sampled.embed(embedding, vocabulary, Step(number, batch)), weights, embedding)
-        sums = found if sums is None else [a + b for a, b in zip(sums, found)]
-    for ours, theirs in zip(sums, full):
+        sums = found if sums is None else [a + b for a, b in zip(sums, found, strict=True)]
+    for ours, theirs in zip(sums, full, strict=True):
         assert (ours / count - theirs).norm() <= 0.15 * theirs.norm()
 
 

@@ -30,7 +30,7 @@ def x():
 @pytest.mark.parametrize("cuts", [[1], [4], [1, 2, 10], list(range(1, 11))])
 def test_in_pieces_with_the_state_carried_it_is_the_whole(encoder, x, cuts):
     pieces, state = [], None
-    for a, b in zip([0] + cuts, cuts + [len(x)]):
+    for a, b in zip([0] + cuts, cuts + [len(x)], strict=True):
         h, last, state = encoder(x[a:b], state)
         assert torch.equal(h, last)  # no dropout in evaluation
         pieces.append(h)

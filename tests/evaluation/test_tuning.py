@@ -25,7 +25,9 @@ def found_in(text, *settings):
     mass = torch.linspace(0.05, 0.5, len(settings) * 50, dtype=torch.double).log().view(len(settings), 50)
     mass[:, 0] = -math.inf
     present = torch.arange(50) > 0
-    return Pass(own, lprobs[:, NEW].logsumexp(-1), targets, WORDS, NEW, {s: (m, present) for s, m in zip(settings, mass)})
+    return Pass(
+        own, lprobs[:, NEW].logsumexp(-1), targets, WORDS, NEW, {s: (m, present) for s, m in zip(settings, mass, strict=True)}
+    )
 
 
 def grid_of(cache, **values):

@@ -13,7 +13,7 @@ def test_a_model_of_before_scores_as_it_did(name, tmp_path):
     found, expected = scores_of(name, tmp_path), EXPECTED["scores"][name]
     if this_machine() == EXPECTED["machine"]:
         assert found == expected
-    for now, before in zip(found, expected):
+    for now, before in zip(found, expected, strict=True):
         assert [float.fromhex(score) for score in now] == pytest.approx([float.fromhex(score) for score in before], rel=1e-5)
 
 

@@ -81,6 +81,7 @@ def test_losses_without_scores_are_those_of_the_scores(head, options, chunk):
     for a, b in zip(
         torch.autograd.grad((losses * weights).sum(), parameters, allow_unused=True, retain_graph=True),
         torch.autograd.grad((expected * weights).sum(), parameters, allow_unused=True),
+        strict=True,
     ):
         assert (a is None) == (b is None)
         if a is not None:
@@ -285,7 +286,9 @@ FORMULAS = {  # of E_in and head, from V, d and what Table 8 says
     "adaptive": lambda V, d: (
         sum(
             (n + d) * width
-            for n, width in zip((2000, 5000, V - 7000) if d == 300 else (6000, 15000, V - 21000), (d, d // 4, d // 16))
+            for n, width in zip(
+                (2000, 5000, V - 7000) if d == 300 else (6000, 15000, V - 21000), (d, d // 4, d // 16), strict=True
+            )
         )
         + V
     ),

@@ -120,7 +120,7 @@ def test_a_cache_may_learn_between_blocks(adapted_model, batches, monkeypatch, a
     for before, after in itertools.pairwise(texts):
         told += [("after", before), ("before", after)]
     assert [name for name, _ in seen] == [name for name, _ in told]
-    assert all(mine is theirs for (_, mine), (_, theirs) in zip(seen, told))
+    assert all(mine is theirs for (_, mine), (_, theirs) in zip(seen, told, strict=True))
     first = int((read[0]["target"] != 1).sum())
     assert learned[:first] == pytest.approx(still[:first], abs=1e-6) and learned[first:] != pytest.approx(still[first:], abs=1e-3)
     task = Namespace(target_dictionary=model.decoder.dictionary)

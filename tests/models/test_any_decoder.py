@@ -64,7 +64,7 @@ def test_a_trained_model_goes_on_over_another_dictionary(stock_model, arch, head
     torch.testing.assert_close(ours - ours[:, :1], theirs - theirs[:, :1], rtol=0, atol=1e-5)  # whatever the other words get
     before = [parameter.detach().clone() for parameter in second.parameters()]
     _train(second)
-    assert sum(not torch.equal(a, b) for a, b in zip(before, second.parameters())) >= 0.8 * len(before)
+    assert sum(not torch.equal(a, b) for a, b in zip(before, second.parameters(), strict=True)) >= 0.8 * len(before)
 
 
 def _train(model):

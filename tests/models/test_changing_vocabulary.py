@@ -89,7 +89,7 @@ def test_only_the_new_words_are_encoded(models, lexicon, encoded, head):
         computed = list(model.decoder.matrices())
     forms = len({*NEW, "hound", "a", "domesticated", "animal", "that", "barks", "whelp", "young"})  # in mini.tsv
     assert encoded == [forms if head == "compositional_output" else len(NEW)]
-    assert all(torch.equal(new[:11], before) and len(new) == 14 for new, before in zip(computed, old))
+    assert all(torch.equal(new[:11], before) and len(new) == 14 for new, before in zip(computed, old, strict=True))
 
 
 def test_many_small_additions_rarely_copy_what_is_there(models):

@@ -38,7 +38,7 @@ def test_corrections_move_by_word_into_another_dictionary(corrected, model_of, w
     old, new = first.decoder.dictionary, second.decoder.dictionary
     with torch.no_grad():
         matrices, moved, composed = (model.eval().decoder.matrices() for model in (first, second, plain))
-    for before, after, alone in zip(matrices, moved, composed):
+    for before, after, alone in zip(matrices, moved, composed, strict=True):
         for word in WORDS[:-1]:
             torch.testing.assert_close(after[new.index(word)], before[old.index(word)])
             assert not torch.allclose(after[new.index(word)], alone[new.index(word)])
@@ -46,7 +46,7 @@ def test_corrections_move_by_word_into_another_dictionary(corrected, model_of, w
             assert torch.equal(after[new.index(word)], alone[new.index(word)])
     leave_out_corrections(second.decoder.matrices)
     with torch.no_grad():
-        assert all(torch.equal(left, alone) for left, alone in zip(second.decoder.matrices(), composed))
+        assert all(torch.equal(left, alone) for left, alone in zip(second.decoder.matrices(), composed, strict=True))
     with pytest.raises(OptionError, match="--no-corrections: this model's words have none"):
         leave_out_corrections(second.decoder.matrices)
 
@@ -60,7 +60,7 @@ def test_added_words_are_what_they_are_composed_of(corrected, model_of, lexicon,
         if used_before:
             model(TOKENS)
         model.decoder.add_words(["wolf", "kitty"], lexicon)
-        for ours, theirs in zip(model.decoder.matrices(), loaded.eval().decoder.matrices()):
+        for ours, theirs in zip(model.decoder.matrices(), loaded.eval().decoder.matrices(), strict=True):
             torch.testing.assert_close(ours, theirs)
         torch.testing.assert_close(model(TOKENS)[0], loaded(TOKENS)[0])
 

@@ -97,7 +97,7 @@ def test_permuting_the_dictionary_permutes_the_scores(model_of, text, as_lines):
     one, two = model_of(WORDS), model_of(permuted)
     source = [torch.tensor([[model.decoder.dictionary.index(w) for w in WORDS + ["</s>", "cat"]]]) for model in (one, two)]
     with torch.no_grad():
-        scores = [model.get_normalized_probs(model(s), log_probs=True) for model, s in zip((one, two), source)]
+        scores = [model.get_normalized_probs(model(s), log_probs=True) for model, s in zip((one, two), source, strict=True)]
     place = [0, 1, 2, 3] + [two.decoder.dictionary.index(word) for word in WORDS]
     torch.testing.assert_close(scores[1][..., place], scores[0], rtol=0, atol=1e-6)
 
@@ -157,7 +157,7 @@ def test_checkpoints_average(model_of, head, bins):
     expected = model_of(WORDS, head, init_range=0.2, **options)
     words = [expected.decoder.dictionary.index(word) for word in WORDS]
     places = [model.decoder.dictionary.index(word) for word in WORDS]
-    for found, matrix in zip(model.decoder.matrices(), expected.decoder.matrices()):
+    for found, matrix in zip(model.decoder.matrices(), expected.decoder.matrices(), strict=True):
         torch.testing.assert_close(found[places], matrix[words], rtol=1e-5, atol=1e-6)
 
 

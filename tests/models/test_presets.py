@@ -30,7 +30,7 @@ def test_a_preset_takes_a_training_step(name, vocabulary_of, dictionary_of):
     before = [parameter.detach().clone() for parameter in model.parameters()]
     F.cross_entropy(model(tokens)[0].flatten(0, 1), targets.flatten()).backward()
     optimizer.step()
-    moved = [not torch.equal(a, b) for a, b in zip(before, model.parameters()) if b.numel()]
+    moved = [not torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True) if b.numel()]
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
     assert sum(moved) >= 0.9 * len(moved)
 

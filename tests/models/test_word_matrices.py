@@ -43,7 +43,7 @@ def fresh(matrices):
 
 
 def same(one, other):
-    return all(torch.equal(a, b) for a, b in zip(one, other))
+    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 def step(matrices):

@@ -52,7 +52,7 @@ def test_some_bags_are_picked(items, data):
 def naive_pool(ngrams, items, characters, weights, biases):
     """Conv1d on every n-gram alone, then a maximum over the set of each form's n-grams."""
     columns = []
-    for grams, forms, weight, bias in zip(ngrams, items, weights, biases):
+    for grams, forms, weight, bias in zip(ngrams, items, weights, biases, strict=True):
         kernel = weight.view(len(weight), grams.shape[1], -1).transpose(1, 2)
         responses = F.conv1d(characters[grams.long()].transpose(1, 2), kernel, bias).squeeze(2)
         columns.append(torch.stack([responses[sorted(set(form))].max(0).values for form in forms]))
@@ -66,7 +66,7 @@ def test_convolutions_and_maxima_of_several_widths(dtype, tolerance, forms):
     ngrams = [torch.from_numpy(rng.integers(0, 11, (40, width)).astype(np.int32)) for width in widths]
     items = [lists([1, 4, 2, 9, 30], 40, seed=width) for width in widths]
     characters = torch.randn(11, 3, dtype=dtype, requires_grad=True)
-    weights = [torch.randn(c, w * 3, dtype=dtype, requires_grad=True) for c, w in zip(counts, widths)]
+    weights = [torch.randn(c, w * 3, dtype=dtype, requires_grad=True) for c, w in zip(counts, widths, strict=True)]
     biases = [torch.randn(c, dtype=dtype, requires_grad=True) for c in counts]
     windows, chosen = [bags_of(i, 40) for i in items], None if forms is None else torch.tensor(forms)
     fast = convolve_and_pool(ngrams, windows, characters, weights, biases, chosen)
@@ -74,7 +74,7 @@ def test_convolutions_and_maxima_of_several_widths(dtype, tolerance, forms):
     torch.testing.assert_close(fast, naive, rtol=0, atol=tolerance)
     outer, leaves = torch.randn(len(naive), sum(counts), dtype=dtype), [characters, *weights, *biases]
     gradients = [torch.autograd.grad((x * outer).sum(), leaves, retain_graph=True) for x in (fast, naive)]
-    for a, b in zip(*gradients):
+    for a, b in zip(*gradients, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=10 * tolerance)
 
 
@@ -90,5 +90,5 @@ def test_what_is_no_number_is_not_hidden_by_the_maximum(order, encoder_path):
 
 def test_distinct_numbers_and_their_places():
     numbers = torch.randint(0, 30, (20,), generator=torch.Generator().manual_seed(1))
-    for found, expected in zip(distinct(numbers, 30), numbers.unique(return_inverse=True)):
+    for found, expected in zip(distinct(numbers, 30), numbers.unique(return_inverse=True), strict=True):
         assert torch.equal(found, expected)

@@ -40,7 +40,7 @@ def test_equals_the_whole_softmax(chunk, bias_size):
     leaves, targets, weights = problem(bias_size)
     fast, slow = chunked_cross_entropy(*leaves, targets, IGNORED, chunk), whole(*leaves, targets)
     torch.testing.assert_close(fast, slow, rtol=1e-12, atol=1e-12)
-    for a, b in zip(gradients(fast, leaves, weights), gradients(slow, leaves, weights)):
+    for a, b in zip(gradients(fast, leaves, weights), gradients(slow, leaves, weights), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
 
 
@@ -57,7 +57,7 @@ def test_precisions(dtype, bias_size):
     )
     assert (fast - truth).abs().max() <= (slow - truth).abs().max() + forward
     expected = gradients(truth, exact, weights)
-    for a, b, c in zip(gradients(fast, leaves, weights), gradients(slow, leaves, weights), expected):
+    for a, b, c in zip(gradients(fast, leaves, weights), gradients(slow, leaves, weights), expected, strict=True):
         assert (a - c).abs().max() <= (b - c).abs().max() + backward * c.abs().max()
 
 
@@ -81,7 +81,7 @@ def test_impossible_words_and_a_chunk_of_nothing_else():
     leaves = [features, embeddings, bias]
     fast, slow = chunked_cross_entropy(*leaves, targets, IGNORED, 7), whole(*leaves, targets)
     torch.testing.assert_close(fast, slow, rtol=1e-12, atol=1e-12)
-    for a, b in zip(gradients(fast, leaves, weights), gradients(slow, leaves, weights)):
+    for a, b in zip(gradients(fast, leaves, weights), gradients(slow, leaves, weights), strict=True):
         assert a.isfinite().all()
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
     targets[0] = 8

@@ -38,7 +38,7 @@ def test_it_is_witten_bell_over_all_words(order, learned):
     expected = [math.prod(symbols[word[:i]][symbol] for i, symbol in enumerate([*word, END])) for word in words]
     assert np.exp(model.log_probability(words)) == pytest.approx(expected, rel=1e-12)
     ends = [symbols[word][END] for word in words]
-    going_on = sum(p * (1 - end) / end for word, p, end in zip(words, expected, ends) if len(word) == 4)
+    going_on = sum(p * (1 - end) / end for word, p, end in zip(words, expected, ends, strict=True) if len(word) == 4)
     assert sum(expected) + going_on == pytest.approx(1, abs=1e-12)
     assert model.log_probability(words) == pytest.approx([model.log_probability([word])[0] for word in words], rel=1e-12)
 
