@@ -24,13 +24,15 @@ from fairseq_groc.registry import Option, check_options, flag
 OPTIONS_VERSION = 1  # raise when an option changes its meaning; checkpoints carry it
 COMMON = {  # of all heads; the defaults of all options are the released GroC model's
     "output_head": Option("compositional_output", "head, and the word embedding that goes with it", HEADS),
-    "output_dropout": Option(0.0, "variational dropout r of what meets the output embeddings", "weight"),
+    "output_dropout": Option(0.0, "variational dropout r of what meets the output embeddings, and of their network", "weight"),
+    "feature_dropout": Option(-1.0, "of what meets the output embeddings alone; -1: as --output-dropout", "weight or -1"),
+    "embedding_dropout": Option(0.0, "chance of a word to be zero wherever a training step reads it (AWD-LSTM: 0.1)", "weight"),
 }
 TRAINING = {
     "init_range": Option(
         0.05,
         "rows, head and groc_lstm_lm's encoder begin with numbers up to this, either way (GroC, appendix B.1: 0.05; "
-        "small models learn faster from 0.2)",
+        "small models learn faster from 0.2); awd_lstm begins as PyTorch's LSTMs",
         "factor",
     ),
     "composed_lr_scale": Option(1.0, "learning rate of what composes word embeddings, as a share of --lr", "share"),

@@ -37,6 +37,7 @@ class Option(NamedTuple):
 
 KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "weight": ("a number from 0 to below 1", lambda value: 0 <= value < 1),
+    "weight or -1": ("a number from 0 to below 1, or -1", lambda value: 0 <= value < 1 or value == -1),
     "factor": ("a number above 0", lambda value: value > 0),
     "share": ("a number above 0, at most 1", lambda value: 0 < value <= 1),
     "count": ("1 or more", lambda value: value >= 1),

@@ -6,8 +6,11 @@ T: time; B: streams; d: embedding size; H: hidden units.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_groc.encoders.base import PrefixEncoder, State, register_encoder
@@ -24,23 +27,35 @@ from fairseq_groc.registry import Option
     dropout_out=Option(0.0, "variational dropout of the last layer", "weight"),
 )
 class LSTMEncoder(PrefixEncoder):
-    """Encode a prefix: ``layers`` LSTMs of ``hidden`` units, the last of size ``dim`` (GroC, appendix B.1).
+    """Encode a prefix: ``layers`` LSTMs of ``hidden`` units, the last of size ``width`` (GroC, appendix B.1).
 
     The options' defaults are GroC's for Penn Treebank. A state has h and c of every layer, each (1, B, size).
 
     Args:
-        dim: d, of the inputs and of the last layer
+        dim: d, of the inputs
         hidden: H
         layers: how many
         dropout: between layers
         dropout_in: on the inputs
         dropout_out: on the outputs
+        width: of the last layer; 0: d
     """
 
-    def __init__(self, dim: int, hidden: int, layers: int, dropout: float, dropout_in: float, dropout_out: float):
+    weight_dropout = 0.0  # of recurrent weights: ``AWDLSTMEncoder`` has one
+
+    def __init__(
+        self,
+        dim: int,
+        hidden: int,
+        layers: int,
+        dropout: float,
+        dropout_in: float,
+        dropout_out: float,
+        width: int = 0,
+    ):
         super().__init__()
-        self.width = dim
-        sizes = [dim] + [hidden] * (layers - 1) + [dim]
+        self.width = width or dim
+        sizes = [dim] + [hidden] * (layers - 1) + [self.width]
         self.layers = nn.ModuleList(nn.LSTM(a, b) for a, b in itertools.pairwise(sizes))
         rates = [dropout_in] + [dropout] * (layers - 1)
         self.dropouts = nn.ModuleList(VariationalDropout(p, shared=(0,)) for p in rates)
@@ -53,6 +68,27 @@ class LSTMEncoder(PrefixEncoder):
     def forward(self, x: Tensor, state: State | None = None, context=None) -> tuple[Tensor, Tensor, State]:
         after = []
         for i, (dropout, lstm) in enumerate(zip(self.dropouts, self.layers, strict=True)):
-            x, end = lstm(dropout(x), None if state is None else tuple(state[i]))  # checkpoints of before have lists
-            after.append(end)
+            assert isinstance(lstm, nn.LSTM)
+            x, h, c = run(lstm, dropout(x), None if state is None else state[i], self.weight_dropout)
+            after.append((h, c))
         return self.dropout_out(x), x, after
+
+
+def run(lstm: nn.LSTM, x: Tensor, state: Sequence[Tensor] | None, weight_dropout: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the outputs (T, B, H) of an LSTM of one layer, and h and c after them.
+
+    Without dropout of weights it is ``lstm(x, state)``, but has a gradient in evaluation too: cuDNN denies it to what is not
+    said to train.
+
+    Args:
+        lstm: whose parameters are used; dropout acts while it trains
+        x: inputs, (T, B, size)
+        state: h and c before them, (1, B, H) each; None: zeros
+        weight_dropout: chance of a weight from h to h to be 0 at all steps of all streams; what is left is divided by 1 - p
+    """
+    if state is None:
+        zeros = x.new_zeros(1, x.size(1), lstm.hidden_size)
+        state = zeros, zeros
+    inward, recurrent, *biases = lstm.all_weights[0]
+    weights = [inward, F.dropout(recurrent, weight_dropout, lstm.training), *biases]
+    return torch.lstm(x, tuple(state), weights, True, 1, 0.0, lstm.training or torch.is_grad_enabled(), False, False)

@@ -26,9 +26,6 @@ class OutputHead(nn.Module):
 
     p(x | h) = softmax(E_out h + b) unless ``log_scores`` and ``losses`` say otherwise. A head knows nothing of the prefix encoder
     that makes h.
-
-    Args:
-        width: size of the h that the head takes; None: d
     """
 
     options: Mapping[str, Option] = {}  # those that it takes, by name
@@ -40,6 +37,11 @@ class OutputHead(nn.Module):
     def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> OutputHead:
         """Return a head over the words of a dictionary and embeddings of size d by its options, by name."""
         raise NotImplementedError
+
+    @staticmethod
+    def takes_any_width(settings: dict[str, Any]) -> bool:
+        """Say whether it takes h of whatever size: ``from_settings`` gets that for d then. Otherwise h is mapped to d first."""
+        return False
 
     def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
         """Return E_out (V, width) and b (V).

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.heads.base import OutputHead, register_head
+from fairseq_groc.registry import Option
 
 
 class BiasedOutput(OutputHead):
@@ -40,9 +41,21 @@ class TiedOutput(BiasedOutput):
         return embeddings, self.biases()
 
 
-@register_head("lookup")
+@register_head(
+    "lookup",
+    lookup_width=Option(
+        "embeddings",
+        "rows of lookup are as long as embeddings, to which h is mapped, or as h itself",
+        ("embeddings", "encoder"),
+    ),
+)
 class LookupOutput(BiasedOutput):
-    """An output row and a bias a word, of their own (GroC, section 4.1). Parameters: V (d + 1)."""
+    """An output row and a bias a word, of their own (GroC, section 4.1). Parameters: V (dim + 1).
+
+    Args:
+        words: of the vocabulary
+        dim: of a row
+    """
 
     computes = False
 
@@ -53,6 +66,10 @@ class LookupOutput(BiasedOutput):
     @classmethod
     def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> LookupOutput:
         return cls(words, dim)
+
+    @staticmethod
+    def takes_any_width(settings: dict[str, Any]) -> bool:
+        return settings["lookup_width"] == "encoder"
 
     def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
         return self.rows(), self.biases()

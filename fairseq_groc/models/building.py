@@ -22,6 +22,16 @@ def build_embedding(words: Sequence[str], dim: int, settings: dict[str, Any]) ->
     return embedding_of(settings).from_settings(words, dim, settings)
 
 
+def feature_width(dim: int, width: int, settings: dict[str, Any]) -> int:
+    """Return the size of the h that a head takes, which is the d that ``build_head`` wants: d, or the encoder's own width."""
+    return width if _head(settings).kind.takes_any_width(settings) else dim
+
+
+def feature_dropout(settings: dict[str, Any]) -> float:
+    """Return the dropout of h before a head."""
+    return settings["output_dropout"] if settings["feature_dropout"] == -1 else settings["feature_dropout"]
+
+
 def build_head(words: Sequence[str], dim: int, settings: dict[str, Any]) -> OutputHead:
     """Return the head that ``settings["output_head"]`` names."""
     return _head(settings).kind.from_settings(words, dim, settings)

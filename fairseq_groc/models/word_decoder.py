@@ -21,7 +21,7 @@ from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.encoders.carried import CarriedState
 from fairseq_groc.errors import OptionError
 from fairseq_groc.lexicon.tables import known_source
-from fairseq_groc.models.building import build_corrections, build_embedding, build_head
+from fairseq_groc.models.building import build_corrections, build_embedding, build_head, feature_dropout, feature_width
 from fairseq_groc.models.changing_vocabulary import ChangingVocabulary
 from fairseq_groc.models.word_layers import InputLayer, OutputLayer
 from fairseq_groc.models.word_matrices import WordMatrices
@@ -31,6 +31,7 @@ from fairseq_groc.options import OPTIONS_VERSION
 from fairseq_groc.registry import flag
 
 logger = logging.getLogger(__name__)
+IN_TRAINING_ALONE = ("output_dropout", "feature_dropout", "embedding_dropout", "correction_dropout")
 OUTPUTS = ("output_projection", "fc_out", "fc3")  # what makes the logits: transformer and lightconv, lstm, fconv
 
 
@@ -65,14 +66,15 @@ def attach_head(
     dim, words = decoder.embed_tokens.embedding_dim, decoder.dictionary.symbols
     width = getattr(layer, "in_features", None) or layer.weight.size(1)
     given = {**settings, **(computation or {})}
-    embedding, head = build_embedding(words, dim, given), build_head(words, dim, given)
+    taken = feature_width(dim, width, settings)
+    embedding, head = build_embedding(words, dim, given), build_head(words, taken, given)
     _initialise(head, init_range)
     embedding.begin(vocabulary, init_range)
     impossible = ~(torch.tensor(predictable_words(words)) | every_entry)
     corrections = build_corrections(words, dim, settings)
     matrices = decoder.words = WordMatrices(embedding, head, vocabulary, impossible, corrections, updates, file)
-    decoder.embed_tokens = InputLayer(matrices, dim, decoder.embed_tokens.padding_idx)
-    setattr(decoder, output, OutputLayer(matrices, width, dim, settings["output_dropout"]))
+    decoder.embed_tokens = InputLayer(matrices, dim, decoder.embed_tokens.padding_idx, settings["embedding_dropout"])
+    setattr(decoder, output, OutputLayer(matrices, width, taken, feature_dropout(settings)))
     decoder.output_layer_name, decoder.settings = output, settings
     decoder.__class__ = type(type(decoder).__name__, (WordDecoder, type(decoder)), {})
 
@@ -240,7 +242,7 @@ class WordDecoder(ChangingVocabulary):
         differing = [
             f"{flag(key)} {self.settings[key]} (checkpoint: {value})"
             for key, value in saved["settings"].items()
-            if key in self.settings and key not in ("output_dropout", "correction_dropout") and self.settings[key] != value
+            if key in self.settings and key not in IN_TRAINING_ALONE and self.settings[key] != value
         ]
         if differing:
             _refuse(f"options differ from the checkpoint's: {'; '.join(differing)}. Give the checkpoint's or start anew.")

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_groc.models.word_matrices import WordMatrices
-from fairseq_groc.modules.dropout import VariationalDropout
+from fairseq_groc.modules.dropout import VariationalDropout, drop_words
 
 
 class InputLayer(nn.Module):
@@ -20,16 +20,19 @@ class InputLayer(nn.Module):
         matrices: of the model; computed here, once a forward pass
         dim: d
         padding_idx: the word that fills up, as fairseq's decoders want to know
+        dropout: chance of a word to be zero in what a forward pass of training reads; what it predicts with stays whole
     """
 
-    def __init__(self, matrices: WordMatrices, dim: int, padding_idx: int):
+    def __init__(self, matrices: WordMatrices, dim: int, padding_idx: int, dropout: float = 0.0):
         super().__init__()
         self._matrices = [matrices]  # not a submodule: its parameters have one name
-        self.embedding_dim, self.padding_idx = dim, padding_idx
+        self.embedding_dim, self.padding_idx, self.dropout = dim, padding_idx, dropout
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return (..., d)."""
-        return F.embedding(tokens, self._matrices[0].begin()[0])
+        inputs = self._matrices[0].begin()[0]
+        rows = F.embedding(tokens, inputs)
+        return drop_words(rows, tokens, len(inputs), self.dropout) if self.training and self.dropout else rows
 
 
 class OutputLayer(nn.Module):
@@ -37,9 +40,9 @@ class OutputLayer(nn.Module):
 
     Args:
         matrices: of the model, as they were for the input
-        width: size of h; where it is not d, h is projected first (width d parameters)
-        dim: d
-        dropout: variational, one mask over d
+        width: size of h; where it is not the head's, h is projected first (width dim parameters)
+        dim: of what the head takes
+        dropout: variational, one mask over dim
     """
 
     def __init__(self, matrices: WordMatrices, width: int, dim: int, dropout: float):
