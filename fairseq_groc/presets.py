@@ -104,24 +104,65 @@ _CORRECTED = {
     "output_query": "linear",
     "composed_lr_scale": 0.3,
 }
-# AWD-LSTM's sizes; its weight-dropped encoder is pending, ours stands in for it
-_DRILL = {
+# of the commands that AWD-LSTM was released with, whose program DRILL's is made from
+_AWD: dict[str, Any] = {
+    "prefix_encoder": "awd_lstm",
     "decoder_embed_dim": 400,
     "decoder_hidden_size": 1150,
     "decoder_layers": 3,
-    "dropout": 0.25,
-    "dropout_in": 0.4,
-    "dropout_out": 0.0,
+    "dropout_out": 0.4,
+    "embedding_dropout": 0.1,
+    "weight_dropout": 0.5,
     "init_range": 0.1,
+}
+_AWD_SETS: dict[str, dict[str, Any]] = {
+    "ptb": {**_AWD, "dropout": 0.25, "dropout_in": 0.4},
+    "wikitext2": {**_AWD, "dropout": 0.2, "dropout_in": 0.65},
+}
+_AWD_SMALL = {
+    **_AWD,
+    "decoder_embed_dim": 200,
+    "decoder_hidden_size": 400,
+    "dropout": 0.1,
+    "dropout_in": 0.2,
+    "dropout_out": 0.2,
+    "embedding_dropout": 0.05,
+    "weight_dropout": 0.2,
+    "output_head": "tied",
 }
 
 
+def _awd(data: str, parameters: float, valid: float, test: float) -> dict[str, Preset]:
+    table = 1 if data == "ptb" else 2
+    source = f"AWD-LSTM (Merity et al. 2018), figures as in DRILL's Table {table}"
+    return {f"awd_lstm_lm_{data}": Preset({**_AWD_SETS[data], "output_head": "tied"}, source, parameters, valid, test)}
+
+
+def _groc_awd(data: str, **network: Any) -> dict[str, Preset]:
+    options = {**_AWD_SETS[data], "output_head": "compositional_output", "feature_dropout": 0.0, **network}
+    return {f"groc_awd_lstm_lm_{data}": Preset(options, "ours: GroC's words and head on AWD-LSTM")}
+
+
 def _drill(name: str, row: str, parameters: float, valid: float, test: float, head: str, **options: Any) -> dict[str, Preset]:
-    source = f"DRILL, Table 4: {row} (the paper's encoder, AWD-LSTM, is pending)"
-    return {f"drill_lstm_lm_{name}": Preset({**_DRILL, "output_head": head, **options}, source, parameters, valid, test)}
+    chosen = {**_AWD_SETS["ptb"], "output_head": head, **options}
+    return {f"drill_lstm_lm_{name}": Preset(chosen, f"DRILL, Table 4: {row}", parameters, valid, test)}
 
 
-_DEEP: dict[str, Any] = {"output_activation": "sigmoid", "output_dropout": 0.6}
+# the program drops what the label network's layers read, and h with AWD-LSTM's dropout of 0.4 alone
+_DEEP: dict[str, Any] = {
+    "output_activation": "sigmoid",
+    "output_dropout": 0.6,
+    "output_dropout_at": "inputs",
+    "feature_dropout": 0.0,
+}
+_DRILL_WIKITEXT2 = {
+    **_AWD_SETS["wikitext2"],
+    **_DEEP,
+    "output_head": "deep_residual",
+    "output_depth": 4,
+    "output_activation": "relu",
+    "output_dropout_kind": "standard",
+}
 
 PRESETS: dict[str, Preset] = {
     # half of Table 3 is Table 8's best of each row; the other half differs from it in k alone
@@ -151,7 +192,7 @@ PRESETS: dict[str, Preset] = {
     ),
     **_baselines("ptb", 0, 4),
     **_baselines("wikitext2", 1, 1),
-    **_drill("lookup", "full softmax", 43.8, 69.9, 66.8, "lookup"),
+    **_drill("lookup", "full softmax", 43.8, 69.9, 66.8, "lookup", decoder_output_dim=1150, lookup_width="encoder"),
     **_drill("tied", "weight tying", 24.2, 60.0, 57.3, "tied"),
     **_drill("bilinear", "bilinear mapping", 24.3, 60.7, 58.5, "bilinear"),
     **_drill("dual_nonlinear", "dual nonlinear mapping", 24.5, 58.8, 56.4, "dual_nonlinear", output_activation="sigmoid"),
@@ -181,6 +222,13 @@ PRESETS: dict[str, Preset] = {
         output_dropout_kind="standard",
         **_DEEP,
     ),
+    "drill_lstm_lm_wikitext2": Preset(_DRILL_WIKITEXT2, "DRILL, Table 2: AWD-LSTM-DRILL", 34, 64.9, 61.9),
+    **_awd("ptb", 24.2, 60.0, 57.3),
+    **_awd("wikitext2", 33, 68.6, 65.8),
+    # the network of GroC's best model on each; h has AWD-LSTM's dropout
+    **_groc_awd("ptb", output_depth=0),
+    **_groc_awd("wikitext2", output_depth=1, output_activation="relu", output_dropout=0.2),
+    "awd_lstm_lm_small": Preset(_AWD_SMALL, "ours, for CPUs: AWD-LSTM's recipe for models of a tenth of its size"),
     "groc_lstm_lm_small_corrected": Preset(_CORRECTED, "ours, for CPUs: words that training has read are corrected"),
     "groc_lstm_lm_small": Preset(_SMALL, "ours, for CPUs: a few hundred milliseconds a step at V = 10,000"),
 }

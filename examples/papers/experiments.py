@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from fairseq_groc.encoders import ENCODERS
 from fairseq_groc.options import SHARED_OPTIONS, TRAINING
 from fairseq_groc.options import options_of as taken_by
 from fairseq_groc.presets import PRESETS
@@ -87,7 +88,7 @@ _TABLE_4 = {
     0.6: 69.6,
     0.8: 70.7,
 }  # of the entries, 82% of the words have one; Table 4, row train
-_DRILL = [name for name in PRESETS if name.startswith("drill_lstm_lm_")]
+_DRILL = [name for name, preset in PRESETS.items() if preset.source.startswith("DRILL, Table 4")]
 
 
 def _ablated(kind: str, name: str) -> Row:
@@ -155,7 +156,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("ptb",),
     ),
     "drill-table-4": Experiment(
-        "DRILL, Table 4: output layers, with our LSTM",
+        "DRILL, Table 4: output layers",
         [_drill(name) for name in _DRILL],
         ("ptb",),
     ),
@@ -175,6 +176,7 @@ _CPU = Scale(
         "decoder_embed_dim": 128,
         "dropout": 0.2,
         "dropout_in": 0.2,
+        "weight_dropout": 0.2,
         # the paper's word encoder alone has more parameters than a whole model of this size with tied rows
         "char_filters": PRESETS["groc_lstm_lm_small"].options["char_filters"],
     },
@@ -224,7 +226,10 @@ def preset_of(row: Row, dataset: str) -> str:
 
 
 def options_of(preset: str, scale: Scale) -> dict[str, Any]:
-    """Return the model's options at a scale, without those of other heads."""
+    """Return the model's options at a scale, without those of other heads and encoders."""
     options = {**PRESETS[preset].options, **scale.sizes}
+    if "decoder_output_dim" in options:  # of the full softmax, whose last layer is as wide as the others
+        options["decoder_output_dim"] = options["decoder_hidden_size"]
     unused = SHARED_OPTIONS.keys() - {**TRAINING, **taken_by(options["output_head"])}.keys()
+    unused |= ENCODERS.options.keys() - ENCODERS.taken[options.get("prefix_encoder", "lstm")].keys()
     return {name: value for name, value in options.items() if name not in unused}

@@ -6,6 +6,7 @@ from dataclasses import fields
 import yaml
 from omegaconf import OmegaConf
 
+from fairseq_groc.encoders import ENCODERS
 from fairseq_groc.errors import OptionError
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModelConfig
 from fairseq_groc.options import SHARED_OPTIONS, TRAINING, HeadConfig, options_of
@@ -34,11 +35,15 @@ def preset_config(name: str) -> dict:
     sizes = {f.name: f.default for f in fields(GrocLSTMLanguageModelConfig) if f.name != "_name" and f.name not in SHARED_OPTIONS}
     preset = {**defaults, **sizes, **PRESETS[name].options}
     head = {key: preset.get(key, option.default) for key, option in SHARED_OPTIONS.items()}
+    unused = ENCODERS.options.keys() - ENCODERS.taken[preset["prefix_encoder"]].keys()
     small = name == "groc_lstm_lm_small"
     return {
         "common": {"user_dir": "fairseq_groc", "log_interval": 100, "seed": 1},
         "task": {"_name": "wordnet_lexicon", "data": "???", "tokens_per_sample": 35, **head},
-        "model": {"_name": "groc_lstm_lm", **{key: preset[key] for key in sizes}},  # the head is inherited from the task
+        "model": {
+            "_name": "groc_lstm_lm",
+            **{key: preset[key] for key in sizes if key not in unused},
+        },  # the head is inherited from the task
         "dataset": {"batch_size": 20, "num_workers": 0},
         "criterion": {"_name": "cross_entropy"},
         "optimizer": {"_name": "adam"},
@@ -51,7 +56,16 @@ def preset_config(name: str) -> dict:
 
 def table(names: Collection[str] = PRESETS) -> str:
     """Return the table in Markdown."""
-    columns = ("`--arch`", "source", "d", "head and its options", "parameters (M)", "validation perplexity", "test perplexity")
+    columns = (
+        "`--arch`",
+        "source",
+        "encoder",
+        "d",
+        "head and its options",
+        "parameters (M)",
+        "validation perplexity",
+        "test perplexity",
+    )
     lines = [f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
     for name in names:
         preset = PRESETS[name]
@@ -64,6 +78,6 @@ def table(names: Collection[str] = PRESETS) -> str:
         head = " ".join(f"{flag(key)} {str(value).replace(' ', '')}" for key, value in options.items())
         published = (preset.parameters, preset.valid, preset.test)
         figures = " | ".join(f"{figure:g}" if figure is not None else "" for figure in published)
-        dim = preset.options["decoder_embed_dim"]
-        lines.append(f"| `{name}` | {preset.source} | {dim} | `{head}` | {figures} |")
+        encoder, dim = preset.options.get("prefix_encoder", "lstm"), preset.options["decoder_embed_dim"]
+        lines.append(f"| `{name}` | {preset.source} | `{encoder}` | {dim} | `{head}` | {figures} |")
     return "\n".join(lines)
