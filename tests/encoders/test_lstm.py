@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from fairseq_groc.encoders.lstm import LSTMEncoder
+from fairseq_groc.encoders.lstm import LSTMEncoder, run
 
 
 def encoder(layers=2, dropout=0.0, dropout_in=0.0, dropout_out=0.0):
@@ -38,6 +38,16 @@ def test_equals_the_equations(x, layers):
     sizes = [7] * (layers - 1) + [5]
     assert [(a.shape, c.shape) for a, c in state] == [((1, 3, size), (1, 3, size)) for size in sizes]
     assert torch.equal(state[-1][0][0], h[-1]) and h is last and module.width == 5
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_each_layer_is_pytorchs_to_the_bit(x, given):
+    lstm = torch.nn.LSTM(5, 7).double()
+    state = (torch.randn(1, 3, 7, dtype=torch.double), torch.randn(1, 3, 7, dtype=torch.double)) if given else None
+    expected, (h, c) = lstm(x, state)
+    random = torch.random.get_rng_state()
+    assert all(torch.equal(a, b) for a, b in zip(run(lstm, x, state and list(state), 0.0), (expected, h, c), strict=True))
+    assert torch.equal(torch.random.get_rng_state(), random)  # nor are numbers drawn
 
 
 def test_no_state_is_the_zero_state(x):

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from fairseq_groc.errors import OptionError
-from fairseq_groc.modules.dropout import VariationalDropout
+from fairseq_groc.modules.dropout import VariationalDropout, drop_words
 
 
 @pytest.mark.parametrize("shared", [(), (0,), (1,), (0, 1), (0, 2)])
@@ -51,3 +51,30 @@ def test_the_type_is_kept():
 def test_a_rate_that_is_none_is_refused(p):
     with pytest.raises(OptionError, match="expected a number from 0 to below 1"):
         VariationalDropout(p, shared=(0,))
+
+
+def test_a_word_is_dropped_at_all_its_places_or_at_none():
+    torch.manual_seed(0)
+    table, words = torch.rand(20, 3) + 1, torch.randint(0, 20, (7, 40))
+    rows = drop_words(table[words], words, 20, 0.25)
+    factors = [(rows[words == word] / table[word]).unique() for word in words.unique()]
+    assert all(len(factor.mul(3).round().unique()) == 1 for factor in factors)  # of every number at every place
+    found = torch.stack([factor[0] for factor in factors])
+    torch.testing.assert_close(found.unique(), torch.tensor([0, 4 / 3]))
+
+
+def test_words_are_expected_to_be_themselves():
+    torch.manual_seed(0)
+    words, p = torch.arange(400_000), 0.1
+    dropped = drop_words(torch.ones(400_000, 1), words, 400_000, p)
+    assert abs(dropped.mean().item() - 1) <= 4 * (p / (1 - p) / 400_000) ** 0.5
+    assert drop_words(torch.ones(1, 2, dtype=torch.bfloat16), words[:1], 1, p).dtype == torch.bfloat16
+
+
+def test_the_gradient_of_a_word_that_is_dropped_is_0():
+    torch.manual_seed(0)
+    table = torch.ones(50, 2, requires_grad=True)
+    words = torch.arange(50).repeat(3)
+    rows = drop_words(table[words], words, 50, 0.5)
+    rows.sum().backward()
+    assert torch.equal(table.grad, rows[:50].detach() * 3) and set(table.grad.unique().tolist()) == {0.0, 6.0}
