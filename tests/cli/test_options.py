@@ -35,9 +35,13 @@ GIVEN = {
     "output_depth": 3,
     "output_activation": "selu",
     "output_dropout": 0.125,
+    "feature_dropout": 0.25,
+    "embedding_dropout": 0.375,
+    "lookup_width": "encoder",
     "bias_activation": "tanh",
     "lexicon_parts": "relations",
     "output_dropout_kind": "standard",
+    "output_dropout_at": "inputs",
     "output_residual": "input+previous",
     "output_query": "linear",
     "output_joint_dim": 5,
@@ -80,7 +84,9 @@ GIVEN = {
     "dropout": 0.5,
     "dropout_in": 0.25,
     "dropout_out": 0.75,
-    "prefix_encoder": "lstm",
+    "prefix_encoder": "awd_lstm",
+    "weight_dropout": 0.125,
+    "decoder_output_dim": 15,
 }
 
 
@@ -107,7 +113,13 @@ def given_to(head):
     return given, [part for parts in typed for part in parts]
 
 
-HEADS_TOGETHER = ("compositional_output", "adaptive", "dual_nonlinear", "mixture_of_softmaxes")  # take all options there are
+HEADS_TOGETHER = (
+    "compositional_output",
+    "adaptive",
+    "dual_nonlinear",
+    "mixture_of_softmaxes",
+    "lookup",
+)  # take all options there are
 
 
 @pytest.mark.parametrize("head", HEADS_TOGETHER)
@@ -137,6 +149,7 @@ def test_no_preset_takes_the_place_of_what_is_given(arch):
         ("groc_lstm_lm --output-head tied --output-depth 0", "--output-depth: --output-head tied does not take it. Leave it out"),
         ("groc_lstm_lm_small --num-softmaxes 2", "--num-softmaxes: --output-head compositional_output does not take it"),
         ("groc_lstm_lm --output-head adaptive --corrections both", "--corrections: --output-head adaptive does not take it"),
+        ("groc_lstm_lm --weight-dropout 0.5", "--weight-dropout: --prefix-encoder lstm does not take it. Leave it out"),
     ],
 )
 def test_what_the_chosen_part_does_not_take_is_refused(arguments, message):

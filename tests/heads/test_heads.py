@@ -169,6 +169,39 @@ def test_dropout_of_the_network_has_one_mask_for_all_words_or_one_each():
     assert (apart - apart[:1]).abs().max() > 0.1
 
 
+class Drops(torch.nn.Module):
+    """Drops with masks that are remembered."""
+
+    def __init__(self, of):
+        super().__init__()
+        self.of, self.masks = of, []
+
+    def forward(self, x):
+        self.masks.append(self.of(torch.ones_like(x)))
+        return x * self.masks[-1]
+
+
+@pytest.mark.parametrize("kind", ["variational", "standard"])
+@pytest.mark.parametrize("residual", ["input", "input+previous"])
+@pytest.mark.parametrize("at", ["outputs", "inputs"])
+def test_the_output_network_drops_what_layers_give_or_what_they_read(at, residual, kind):
+    torch.manual_seed(0)
+    options = dict(
+        output_depth=3, output_dropout=0.5, output_dropout_at=at, output_residual=residual, output_activation="sigmoid"
+    )
+    network = OutputNetwork.from_settings(DIM, settings_of("deep_residual", output_dropout_kind=kind, **options)).double()
+    network.dropout = drops = Drops(network.dropout)
+    embeddings = torch.randn(9, DIM, dtype=torch.double)
+    found, expected = network(embeddings), embeddings
+    assert [len(mask.unique(dim=0)) == 1 for mask in drops.masks] == [kind == "variational"] * 3
+    assert len(torch.stack([mask[0] for mask in drops.masks]).unique(dim=0)) > 1  # another in each layer
+    for (linear, _), mask in zip(network.layers, drops.masks, strict=True):
+        before, after = (mask, 1) if at == "inputs" else (1, mask)
+        layer = torch.sigmoid((before * expected) @ linear.weight.t() + linear.bias) * after
+        expected = layer + (expected if residual == "input+previous" else 0) + embeddings
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
 def test_mixture_of_softmaxes_is_a_mixture():
     h = torch.randn(4, DIM)
     values, head, outputs, bias = scores("mixture_of_softmaxes", h)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from fairseq_groc.encoders import ENCODERS
 from fairseq_groc.errors import OptionError
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModel, GrocLSTMLanguageModelConfig
 from fairseq_groc.options import HeadConfig, head_settings
@@ -47,6 +48,7 @@ def test_an_older_torch_cannot_tell(monkeypatch, caplog):
         ("factor", [1e-9, 1e9], [0, -1, math.inf, math.nan], "a number above 0"),
         ("count", [1, 99], [0, -math.inf, math.inf], "1 or more"),
         ("natural", [0, 99], [-1, math.inf], "0 or more"),
+        ("weight or -1", [-1, 0, 0.5], [-0.1, 1, math.nan, math.inf], "a number from 0 to below 1, or -1"),
         ("number", [0, -1e300], [math.inf, -math.inf, math.nan], "a number"),
     ],
 )
@@ -86,6 +88,8 @@ def test_numbers_of_use(name, value):
         ("char_embed_dim", 0, "--char-embed-dim 0: expected 1 or more"),
         ("output_query", "square", "--output-query square: expected one of identity, linear"),
         ("output_dropout", 1, "--output-dropout 1: expected a number from 0 to below 1"),
+        ("feature_dropout", -0.5, "--feature-dropout -0.5: expected a number from 0 to below 1, or -1"),
+        ("embedding_dropout", 1.0, "--embedding-dropout 1: expected a number from 0 to below 1"),
         ("char_filters", [4, -1], r"--char-filters \[4, -1\]: expected a list of counts like \[32,32,64\]"),
         ("char_filters", [0, 0], r"--char-filters \[0, 0\]: expected a list of counts"),
     ],
@@ -97,11 +101,9 @@ def test_heads_that_cannot_be(name, value, message):
         head_settings(cfg)
 
 
-@pytest.mark.parametrize(
-    "name", ["decoder_layers", "decoder_embed_dim", "decoder_hidden_size", "dropout", "dropout_in", "dropout_out"]
-)
+@pytest.mark.parametrize("name", ["decoder_embed_dim", *ENCODERS.taken["awd_lstm"]])
 def test_models_that_cannot_be(name):
-    cfg = GrocLSTMLanguageModelConfig()
+    cfg = GrocLSTMLanguageModelConfig(prefix_encoder="awd_lstm")
     setattr(cfg, name, -1)
     with pytest.raises(OptionError, match=f"--{name.replace('_', '-')} -1: expected"):
         GrocLSTMLanguageModel.build_model(cfg, SimpleNamespace(adapter_for=None, dictionary=None))

@@ -6,13 +6,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from fairseq_groc.dictionary import predictable_words
 from fairseq_groc.heads import HEADS
-from fairseq_groc.models.groc_lstm_lm import GrocLSTMDecoder, GrocLSTMLanguageModel
+from fairseq_groc.models.building import build_embedding, build_head, feature_width
+from fairseq_groc.models.groc_lstm_lm import GrocLSTMDecoder, GrocLSTMLanguageModel, build_encoder
 from fairseq_groc.models.word_decoder import attach_head
 from fairseq_groc.options import SHARED_OPTIONS, HeadConfig, head_settings
 from fairseq_groc.presets import PRESETS
 
 WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra"]
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -33,6 +36,49 @@ def test_a_preset_takes_a_training_step(name, vocabulary_of, dictionary_of):
     moved = [not torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True) if b.numel()]
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
     assert sum(moved) >= 0.9 * len(moved)
+
+
+# of the models that the papers' programs build, from their printed sizes; over the words of Penn Treebank and WikiText-2
+PARAMETERS = {
+    "drill_lstm_lm_lookup": (43_827_600, 79_931_778),
+    "drill_lstm_lm_tied": (24_221_600, 33_556_078),
+    "drill_lstm_lm_bilinear": (24_381_600, 33_716_078),
+    "drill_lstm_lm_dual_nonlinear": (24_542_400, 33_876_878),
+    "drill_lstm_lm_1_layer": (24_382_000, 33_716_478),
+    "drill_lstm_lm_2_layers": (24_542_400, 33_876_878),
+    "drill_lstm_lm_3_layers": (24_702_800, 34_037_278),
+    "drill_lstm_lm_4_layers": (24_863_200, 34_197_678),
+    "drill_lstm_lm_residuals": (24_863_200, 34_197_678),
+    "drill_lstm_lm_standard_dropout": (24_863_200, 34_197_678),
+    "drill_lstm_lm_wikitext2": (None, 34_197_678),
+    "awd_lstm_lm_ptb": (24_221_600, None),
+    "awd_lstm_lm_wikitext2": (None, 33_556_078),
+}
+
+
+@pytest.mark.parametrize("which, size", [(0, 10_000), (1, 33_278)])
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_models_on_awd_lstm_have_the_parameters_of_the_papers_to_the_unit(name, which, size):
+    """Ours has rows of ``<s>`` and ``<pad>`` besides, which no text has."""
+    expected, preset = PARAMETERS[name][which], PRESETS[name]
+    if expected is None:
+        pytest.skip("the preset is of the other text")
+    options = {**HeadConfig().__dict__, **preset.options}
+    settings, dim = head_settings(Namespace(**options)), options["decoder_embed_dim"]
+    words = [*SPECIAL, *(str(i) for i in range(size - 2))]  # </s> and <unk> are among the papers' words
+    assert len(words) - sum(predictable_words(words)) == 2
+    with torch.device("meta"):
+        encoder = build_encoder(Namespace(**options))
+    parts = [
+        encoder,
+        build_embedding(words, dim, settings),
+        build_head(words, feature_width(dim, encoder.width, settings), settings),
+    ]
+    assert feature_width(dim, encoder.width, settings) == encoder.width  # or h would be mapped
+    of_a_word = dim + 1 + (encoder.width if options["output_head"] == "lookup" else 0)
+    assert sum(p.numel() for part in parts for p in part.parameters()) - 2 * of_a_word == expected
+    if which == ("wikitext2" in name):
+        assert str(expected / 1e6).startswith(f"{preset.parameters:g}")  # published cut off, not rounded
 
 
 def test_every_head_that_the_papers_compare_is_a_preset():

@@ -157,3 +157,24 @@ def test_words_of_all_folders_get_a_correction(model_of, monkeypatch):
 def test_embeddings_are_not_for_a_folder_that_is_not_there(model_of, tmp_path):
     with pytest.raises(OptionError, match="--export-embeddings .*: there is no folder"):
         matrices_of(model_of, export_embeddings=str(tmp_path / "none" / "file.pt"))
+
+
+@pytest.mark.parametrize("updates", [Updates(fraction=0.3, interval=3), Updates(probability=0.5)], ids=["sampled", "sparse"])
+@pytest.mark.parametrize("corrections", ["none", "both"])
+def test_words_that_are_not_read_are_computed_kept_and_predicted_as_others(model_of, updates, corrections):
+    options = dict(computation={"updates": updates}, corrections=corrections)
+    whole, dropping = (model_of(WORDS, embedding_dropout=rate, **options).decoder.train() for rate in (0.0, 0.5))
+    tokens = torch.arange(4, 10)
+    for number in range(7):
+        rows, matrices = [], []
+        for decoder in (whole, dropping):
+            decoder.matrices.begin_step(number, tokens[:2])
+            torch.manual_seed(number)
+            rows.append(decoder.embed_tokens(tokens))
+            matrices.append(decoder.matrices.end())
+            for parameter in decoder.parameters():
+                parameter.data.mul_(0.99)
+        dropped = (rows[1] == 0).all(1)
+        assert 0 < int(dropped.sum()) < 6
+        torch.testing.assert_close(rows[1], 2 * rows[0] * ~dropped.unsqueeze(1), rtol=0, atol=0)
+        torch.testing.assert_close(matrices[0], matrices[1], rtol=0, atol=0)
