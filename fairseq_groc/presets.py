@@ -228,7 +228,7 @@ PRESETS: dict[str, Preset] = {
     # the network of GroC's best model on each; h has AWD-LSTM's dropout
     **_groc_awd("ptb", output_depth=0),
     **_groc_awd("wikitext2", output_depth=1, output_activation="relu", output_dropout=0.2),
-    "awd_lstm_lm_small": Preset(_AWD_SMALL, "ours, for CPUs: AWD-LSTM's recipe for models of a tenth of its size"),
+    "awd_lstm_lm_small": Preset(_AWD_SMALL, "ours, for CPUs: AWD-LSTM's recipe for a fifth of its parameters"),
     "groc_lstm_lm_small_corrected": Preset(_CORRECTED, "ours, for CPUs: words that training has read are corrected"),
     "groc_lstm_lm_small": Preset(_SMALL, "ours, for CPUs: a few hundred milliseconds a step at V = 10,000"),
 }
