@@ -130,12 +130,15 @@ def test_a_checkpoint_of_another_machine_serves_on_this_one(corpus, models, tmp_
     assert math.isfinite(hub.score("the zebra sat")["positional_scores"].sum().item())
 
 
-@pytest.mark.parametrize("arch", ["groc_lstm_lm", "groc_lstm_lm_ptb_tied", "groc_lstm_lm_small"])
+NEWER = ("init_range", "embedding_dropout", "feature_dropout", "prefix_encoder", "weight_dropout", "decoder_output_dim")
+
+
+@pytest.mark.parametrize("arch", ["groc_lstm_lm", "groc_lstm_lm_ptb_tied", "groc_lstm_lm_small", "drill_lstm_lm_tied"])
 def test_a_checkpoint_that_is_older_than_an_option_serves(corpus, models, tmp_path, arch):
     """fairseq gives a model the defaults of newer options only where its name is no architecture's."""
     saved = torch.load(models["tied"], weights_only=True)
-    for section in ("task", "model"):
-        del saved["cfg"][section]["init_range"]
+    for options in (saved["cfg"]["task"], saved["cfg"]["model"], saved["task_state"]["groc"]["head"]):
+        assert [options.pop(name) for name in NEWER if name in options]
     saved["cfg"]["model"]["_name"] = arch
     torch.save(saved, tmp_path / "old.pt")
     old, new = (load(path, str(corpus / "data")).score("the cat sat") for path in (tmp_path / "old.pt", models["tied"]))
