@@ -3,8 +3,8 @@
     python benchmarks/scaling.py --out DIR [--sizes 10000 33000 80000 200000 | --data DATA] [--runs floor tied lookup full ...]
 
 Runs: any head by its name, full (compositional_output), sparse-P, sampled-RHO; corrected-RHO (sampled, with corrections and the
-small preset's cheaper word encoder); -bf16 behind a name for the products of the encoder in bfloat16; and floor: the bare matrix
-products of a full step, forward and backward, and nothing else.
+small preset's cheaper word encoder); -bf16 behind a name for the products of the encoder in bfloat16, -awd for dropout of the
+LSTM's weights; and floor: the bare matrix products of a full step, forward and backward, and nothing else.
 Time is that of a training step (forward, backward, clipping, Adam), relative to tied at the same V in the same run. Every run is
 a process of its own, so its peak memory is its own. --step-by-step times all runs in one process, where a disturbance meets all
 alike. The text is random: only speed is measured. Needs WordNet once, for the words; with DIR carried along it needs nothing.
@@ -27,7 +27,7 @@ from vocabularies import take, vocabulary_of
 
 from fairseq_groc.embeddings.compositional import DEFAULT_CHUNK
 from fairseq_groc.embeddings.sampled_updates import Updates
-from fairseq_groc.encoders.lstm import LSTMEncoder
+from fairseq_groc.encoders import AWDLSTMEncoder, LSTMEncoder
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.results import aligned, machine, pyplot, save_figure
 from fairseq_groc.heads import HEADS
@@ -45,7 +45,7 @@ SHAPES = {
 OF_CORRECTED = ("corrections", "highway_layers", "output_query", "char_filters")
 CORRECTED = {name: PRESETS["groc_lstm_lm_small_corrected"].options[name] for name in OF_CORRECTED}
 STREAMS, BLOCK = 20, 35
-BF16 = "-bf16"
+BF16, AWD = "-bf16", "-awd"
 RUNS = ["floor", "tied", "lookup", "full", "full-bf16", "sparse-0.1", "sampled-0.1", "sampled-0.1-bf16"]
 
 
@@ -54,11 +54,11 @@ class Model(nn.Module):
 
     def __init__(self, run, size: int, folder: Path, dim: int, hidden: int, depth: int, filters, chunk: int = DEFAULT_CHUNK):
         super().__init__()
-        kind, _, value = run.removesuffix(BF16).partition("-")
+        kind, _, value = run.removesuffix(AWD).removesuffix(BF16).partition("-")
         depth = PRESETS["groc_lstm_lm_ptb_deep_residual"].options["output_depth"] if kind == "deep_residual" else depth
         options = dict(output_depth=depth, output_dropout=0.2, output_head=kind if kind in HEADS else "compositional_output")
         options |= {"char_filters": filters, "correction_dim": dim, **(CORRECTED if kind == "corrected" else {})}
-        settings = {**head_settings(HeadConfig(**options)), "encoding_chunk": chunk, "encode_in_bf16": run.endswith(BF16)}
+        settings = {**head_settings(HeadConfig(**options)), "encoding_chunk": chunk, "encode_in_bf16": BF16 in run}
         words = [str(i) for i in range(size)]
         vocabulary = vocabulary_of(size, range(1, 7), folder) if needs_spellings(settings) else None
         embedding, output = build_embedding(words, dim, settings), build_head(words, dim, settings)
@@ -66,7 +66,8 @@ class Model(nn.Module):
         share = float(value) if kind in ("sampled", "corrected") else 1.0
         updates = Updates(float(value) if kind == "sparse" else 1.0, share)
         self.matrices = WordMatrices(embedding, output, vocabulary, torch.arange(size) < 2, corrections, updates)
-        self.encoder = LSTMEncoder(dim, hidden, 2, 0.65, 0.4, 0.0)
+        sizes_and_rates = dim, hidden, 2, 0.65, 0.4, 0.0
+        self.encoder = AWDLSTMEncoder(*sizes_and_rates, 0.5) if run.endswith(AWD) else LSTMEncoder(*sizes_and_rates)
         if corrections is not None:
             corrections.begin(torch.ones(size))
         for parameter in self.encoder.parameters():
