@@ -41,6 +41,7 @@ MODELS = {
     "spellings-alone": f"{LSTM} {FILTERS} --output-head compositional_output --lexicon-parts none --bias-activation tanh",
     "corrections": f"{COMPOSED} --corrections both {CORRECTIONS}",
     "input-corrections": f"{COMPOSED} --corrections input --lexicon-parts relations {CORRECTIONS}",
+    "awd_lstm": f"{LSTM} --prefix-encoder awd_lstm --decoder-output-dim 6 --output-head lookup --lookup-width encoder",
     "transformer": f"{TRANSFORMER} {FILTERS} --output-head compositional_output",
 }
 
