@@ -54,3 +54,6 @@ class AWDLSTMEncoder(LSTMEncoder):
         for lstm in self.layers:
             assert isinstance(lstm, nn.LSTM)
             lstm.reset_parameters()
+
+    def extra_repr(self) -> str:
+        return f"weight_dropout={self.weight_dropout}"
