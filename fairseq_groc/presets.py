@@ -104,24 +104,45 @@ _CORRECTED = {
     "output_query": "linear",
     "composed_lr_scale": 0.3,
 }
-# AWD-LSTM's sizes; its weight-dropped encoder is pending, ours stands in for it
-_DRILL = {
+# AWD-LSTM: values of the commands that DRILL's figures come from
+_AWD: dict[str, Any] = {
+    "prefix_encoder": "awd_lstm",
     "decoder_embed_dim": 400,
     "decoder_hidden_size": 1150,
     "decoder_layers": 3,
     "dropout": 0.25,
     "dropout_in": 0.4,
-    "dropout_out": 0.0,
+    "dropout_out": 0.4,
+    "weight_dropout": 0.5,
+    "embedding_dropout": 0.1,
     "init_range": 0.1,
+}
+_AWD_WIKITEXT2 = {**_AWD, "dropout": 0.2, "dropout_in": 0.65}
+_AWD_SMALL = {
+    **_AWD,
+    "decoder_embed_dim": 128,
+    "decoder_hidden_size": 256,
+    "decoder_layers": 2,
+    "dropout": 0.2,
+    "dropout_in": 0.2,
+    "dropout_out": 0.2,
+    "weight_dropout": 0.3,
+    "output_head": "tied",
+    "init_range": 0.2,
 }
 
 
 def _drill(name: str, row: str, parameters: float, valid: float, test: float, head: str, **options: Any) -> dict[str, Preset]:
-    source = f"DRILL, Table 4: {row} (the paper's encoder, AWD-LSTM, is pending)"
-    return {f"drill_lstm_lm_{name}": Preset({**_DRILL, "output_head": head, **options}, source, parameters, valid, test)}
+    source = f"DRILL, Table 4: {row}"
+    return {f"drill_lstm_lm_{name}": Preset({**_AWD, "output_head": head, **options}, source, parameters, valid, test)}
 
 
-_DEEP: dict[str, Any] = {"output_activation": "sigmoid", "output_dropout": 0.6}
+_DEEP: dict[str, Any] = {
+    "output_activation": "sigmoid",
+    "output_dropout": 0.6,
+    "output_dropout_at": "inputs",
+    "output_dropout_of": "network",
+}
 
 PRESETS: dict[str, Preset] = {
     # half of Table 3 is Table 8's best of each row; the other half differs from it in k alone
@@ -151,7 +172,7 @@ PRESETS: dict[str, Preset] = {
     ),
     **_baselines("ptb", 0, 4),
     **_baselines("wikitext2", 1, 1),
-    **_drill("lookup", "full softmax", 43.8, 69.9, 66.8, "lookup"),
+    **_drill("lookup", "full softmax", 43.8, 69.9, 66.8, "lookup", lookup_width="features", decoder_output_dim=1150),
     **_drill("tied", "weight tying", 24.2, 60.0, 57.3, "tied"),
     **_drill("bilinear", "bilinear mapping", 24.3, 60.7, 58.5, "bilinear"),
     **_drill("dual_nonlinear", "dual nonlinear mapping", 24.5, 58.8, 56.4, "dual_nonlinear", output_activation="sigmoid"),
@@ -181,6 +202,27 @@ PRESETS: dict[str, Preset] = {
         output_dropout_kind="standard",
         **_DEEP,
     ),
+    "drill_lstm_lm_wikitext2": Preset(
+        {
+            **_AWD_WIKITEXT2,
+            "output_head": "deep_residual",
+            "output_depth": 4,
+            **_DEEP,
+            "output_activation": "relu",
+            "output_dropout_kind": "standard",
+        },
+        "DRILL, Table 2",
+        34,
+        64.9,
+        61.9,
+    ),
+    "awd_lstm_lm_ptb": Preset({**_AWD, "output_head": "tied"}, "DRILL, Table 1: AWD-LSTM", 24, 60.0, 57.3),
+    "awd_lstm_lm_wikitext2": Preset({**_AWD_WIKITEXT2, "output_head": "tied"}, "DRILL, Table 2: AWD-LSTM", 33, 68.6, 65.8),
+    "groc_awd_lstm_lm_ptb": Preset({**_AWD, "output_head": "compositional_output"}, "ours: GroC on AWD-LSTM"),
+    "groc_awd_lstm_lm_wikitext2": Preset(
+        {**_AWD_WIKITEXT2, "output_head": "compositional_output", "output_depth": 1}, "ours: GroC on AWD-LSTM"
+    ),
+    "awd_lstm_lm_small": Preset(_AWD_SMALL, "ours, for CPUs"),
     "groc_lstm_lm_small_corrected": Preset(_CORRECTED, "ours, for CPUs: words that training has read are corrected"),
     "groc_lstm_lm_small": Preset(_SMALL, "ours, for CPUs: a few hundred milliseconds a step at V = 10,000"),
 }

@@ -6,7 +6,7 @@ T: time; B: streams; d: embedding size; H: hidden units.
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 
@@ -35,12 +35,13 @@ class LSTMEncoder(PrefixEncoder):
         dropout: between layers
         dropout_in: on the inputs
         dropout_out: on the outputs
+        width: of the last layer; 0: d
     """
 
-    def __init__(self, dim: int, hidden: int, layers: int, dropout: float, dropout_in: float, dropout_out: float):
+    def __init__(self, dim: int, hidden: int, layers: int, dropout: float, dropout_in: float, dropout_out: float, width: int = 0):
         super().__init__()
-        self.width = dim
-        sizes = [dim] + [hidden] * (layers - 1) + [dim]
+        self.width = width or dim
+        sizes = [dim] + [hidden] * (layers - 1) + [self.width]
         self.layers = nn.ModuleList(nn.LSTM(a, b) for a, b in itertools.pairwise(sizes))
         rates = [dropout_in] + [dropout] * (layers - 1)
         self.dropouts = nn.ModuleList(VariationalDropout(p, shared=(0,)) for p in rates)
@@ -53,6 +54,12 @@ class LSTMEncoder(PrefixEncoder):
     def forward(self, x: Tensor, state: State | None = None, context=None) -> tuple[Tensor, Tensor, State]:
         after = []
         for i, (dropout, lstm) in enumerate(zip(self.dropouts, self.layers, strict=True)):
-            x, end = lstm(dropout(x), None if state is None else tuple(state[i]))  # checkpoints of before have lists
+            x, end = self.run(
+                cast(nn.LSTM, lstm), dropout(x), None if state is None else tuple(state[i])
+            )  # checkpoints of before have lists
             after.append(end)
         return self.dropout_out(x), x, after
+
+    def run(self, lstm: nn.LSTM, x: Tensor, state: State | None) -> tuple[Tensor, State]:
+        """Return the outputs of one layer, (T, B, size), and its state after them."""
+        return lstm(x, state)

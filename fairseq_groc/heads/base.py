@@ -27,10 +27,9 @@ class OutputHead(nn.Module):
     p(x | h) = softmax(E_out h + b) unless ``log_scores`` and ``losses`` say otherwise. A head knows nothing of the prefix encoder
     that makes h.
 
-    Args:
-        width: size of the h that the head takes; None: d
     """
 
+    width: int | None = None  # of the h that meets E_out; None: d, to which the model maps its h
     options: Mapping[str, Option] = {}  # those that it takes, by name
     needs_spellings = False  # whether forward uses the vocabulary
     computes = True  # whether forward costs more than passing parameters on
@@ -38,7 +37,10 @@ class OutputHead(nn.Module):
 
     @classmethod
     def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> OutputHead:
-        """Return a head over the words of a dictionary and embeddings of size d by its options, by name."""
+        """Return a head over the words of a dictionary and embeddings of size d by its options, by name.
+
+        ``settings["features_width"]`` is the size of the model's h.
+        """
         raise NotImplementedError
 
     def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:

@@ -72,41 +72,55 @@ class OutputNetwork(nn.Module):
         dim: d
         depth: k; with 0, E^(k) is E
         activation: a name of ACTIVATIONS
-        dropout: of each layer's output
+        dropout: of each layer's output, before E is added
         kind: ``variational``, one mask for all words, or ``standard``
         to_previous: add E^(j-1) to each layer's output as well (eq. 10)
+        at_inputs: drop from each layer's input E^(j-1) in place of its output, as DRILL's released program does
     """
 
     options = {
         "output_depth": Option(0, "depth k of the output network (GroC, eq. 4; DRILL, eq. 8)", "natural"),
         "output_activation": ACTIVATION,
         "output_dropout_kind": Option("variational", "inside the output network", ("variational", "standard")),
+        "output_dropout_at": Option(
+            "outputs", "where in each layer of the output network (DRILL's program: inputs)", ("outputs", "inputs")
+        ),
+        "output_dropout_of": Option(
+            "both", "what --output-dropout drops from: h as well, or the output network alone", ("both", "network")
+        ),
         "output_residual": Option(
             "input", "what each layer of the output network adds (DRILL, eq. 10)", ("input", "input+previous")
         ),
     }
 
     def __init__(
-        self, dim: int, depth: int, activation: str, dropout: float, kind: str = "variational", to_previous: bool = False
+        self,
+        dim: int,
+        depth: int,
+        activation: str,
+        dropout: float,
+        kind: str = "variational",
+        to_previous: bool = False,
+        at_inputs: bool = False,
     ):
         super().__init__()
         layers = (nn.Sequential(nn.Linear(dim, dim), ACTIVATIONS[activation]()) for _ in range(depth))
         self.layers = nn.ModuleList(layers)
         self.dropout = VariationalDropout(dropout, shared=(0,) if kind == "variational" else ())
-        self.to_previous = to_previous
+        self.to_previous, self.at_inputs = to_previous, at_inputs
 
     @classmethod
     def from_settings(cls, dim: int, settings: dict[str, Any]) -> OutputNetwork:
         """Build from ``options``, and the dropout of all heads."""
         kind, to_previous = settings["output_dropout_kind"], settings["output_residual"] == "input+previous"
         depth, activation, dropout = (settings[name] for name in ("output_depth", "output_activation", "output_dropout"))
-        return cls(dim, depth, activation, dropout, kind, to_previous)
+        return cls(dim, depth, activation, dropout, kind, to_previous, settings["output_dropout_at"] == "inputs")
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """Return E^(k), (V, d), from E, (V, d)."""
         output = embeddings
         for layer in self.layers:
-            projected = self.dropout(layer(output))
+            projected = layer(self.dropout(output)) if self.at_inputs else self.dropout(layer(output))
             output = (projected + output if self.to_previous else projected) + embeddings
         return output
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.heads.base import OutputHead, register_head
+from fairseq_groc.registry import Option
 
 
 class BiasedOutput(OutputHead):
@@ -40,19 +41,25 @@ class TiedOutput(BiasedOutput):
         return embeddings, self.biases()
 
 
-@register_head("lookup")
+@register_head(
+    "lookup",
+    lookup_width=Option(
+        "embedding", "size of lookup's rows: the embeddings', or that of h, which then needs no map", ("embedding", "features")
+    ),
+)
 class LookupOutput(BiasedOutput):
-    """An output row and a bias a word, of their own (GroC, section 4.1). Parameters: V (d + 1)."""
+    """An output row and a bias a word, of their own (GroC, section 4.1; DRILL, full softmax). Parameters: V (width + 1)."""
 
     computes = False
 
-    def __init__(self, words: Sequence[str], dim: int):
+    def __init__(self, words: Sequence[str], width: int):
         super().__init__(words)
-        self.rows = WordRows(words, dim)
+        self.width = width
+        self.rows = WordRows(words, width)
 
     @classmethod
     def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> LookupOutput:
-        return cls(words, dim)
+        return cls(words, settings["features_width"] if settings["lookup_width"] == "features" else dim)
 
     def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
         return self.rows(), self.biases()

@@ -19,6 +19,7 @@ from fairseq_groc.encoders import ENCODERS, PrefixEncoder, State
 from fairseq_groc.encoders.carried import CarriedState, reordered
 from fairseq_groc.errors import OptionError
 from fairseq_groc.heads import HEADS
+from fairseq_groc.modules.dropout import word_dropout
 from fairseq_groc.options import (
     COMMON,
     SHARED_OPTIONS,
@@ -39,6 +40,9 @@ class SizeConfig(SharedHeadConfig):  # type: ignore[misc, valid-type]
     """What every model has besides its word embedding and head."""
 
     decoder_embed_dim: int = field(default=300, metadata={"help": "embedding size d"})
+    embedding_dropout: float = field(
+        default=0.0, metadata={"help": "dropout of whole words of what is read, not of what is predicted (AWD-LSTM: 0.1)"}
+    )
     prefix_encoder: str = field(default="lstm", metadata={"help": f"what reads the text: {', '.join(ENCODERS)}"})
 
 
@@ -84,7 +88,9 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
 
     def __init__(self, dictionary, cfg):
         super().__init__(dictionary)
+        self.embedding_dropout = getattr(cfg, "embedding_dropout", 0.0)
         expect("count", decoder_embed_dim=cfg.decoder_embed_dim)
+        expect("weight", embedding_dropout=self.embedding_dropout)
         encoder = build_encoder(cfg)
         self.embed_tokens = nn.Embedding(len(dictionary), cfg.decoder_embed_dim, dictionary.pad(), device="meta")
         self.encoder = encoder
@@ -107,7 +113,10 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
         """
         if incremental_state is not None:
             prev_output_tokens = prev_output_tokens[:, -1:]
-        x = self.embed_tokens(prev_output_tokens.t())  # (T, B, d)
+        tokens = prev_output_tokens.t()
+        x = self.embed_tokens(tokens)  # (T, B, d)
+        if self.training and self.embedding_dropout > 0:
+            x = word_dropout(x, tokens, len(self.dictionary), self.embedding_dropout)
         before = self._state_before(block, incremental_state, x.size(1))
         h, last, after = self._read(x, before, context)  # (T, B, width)
         self._keep_state(block, incremental_state, after)

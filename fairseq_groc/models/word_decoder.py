@@ -64,7 +64,7 @@ def attach_head(
     layer = getattr(decoder, output)
     dim, words = decoder.embed_tokens.embedding_dim, decoder.dictionary.symbols
     width = getattr(layer, "in_features", None) or layer.weight.size(1)
-    given = {**settings, **(computation or {})}
+    given = {**settings, **(computation or {}), "features_width": width}
     embedding, head = build_embedding(words, dim, given), build_head(words, dim, given)
     _initialise(head, init_range)
     embedding.begin(vocabulary, init_range)
@@ -72,9 +72,13 @@ def attach_head(
     corrections = build_corrections(words, dim, settings)
     matrices = decoder.words = WordMatrices(embedding, head, vocabulary, impossible, corrections, updates, file)
     decoder.embed_tokens = InputLayer(matrices, dim, decoder.embed_tokens.padding_idx)
-    setattr(decoder, output, OutputLayer(matrices, width, dim, settings["output_dropout"]))
+    setattr(decoder, output, OutputLayer(matrices, width, head.width or dim, _dropout_of_features(settings)))
     decoder.output_layer_name, decoder.settings = output, settings
     decoder.__class__ = type(type(decoder).__name__, (WordDecoder, type(decoder)), {})
+
+
+def _dropout_of_features(settings: dict[str, Any]) -> float:
+    return 0.0 if settings.get("output_dropout_of") == "network" else settings["output_dropout"]
 
 
 def _initialise(module: nn.Module, limit: float) -> None:

@@ -1,8 +1,24 @@
 """Variational dropout: one mask for many positions (Gal and Ghahramani 2016)."""
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_groc.errors import OptionError
+
+
+def word_dropout(x: Tensor, tokens: Tensor, count: int, p: float) -> Tensor:
+    """Return embeddings without some words: one draw a word, so that all its occurrences are there or none is.
+
+    (Gal and Ghahramani 2016; Merity et al. 2018, section 4.3.)
+
+    Args:
+        x: embeddings of tokens, (..., d)
+        tokens: (...)
+        count: of words, V
+        p: probability of dropping a word
+    """
+    kept = F.dropout(x.new_ones(count), p)
+    return x * kept[tokens].unsqueeze(-1)
 
 
 class VariationalDropout(nn.Module):

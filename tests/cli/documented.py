@@ -17,6 +17,7 @@ STORIES = {
     "README.md": ("make ", "pip install"),  # CI, test_install.py
     "examples/language_model/README.md": (),
     "docs/adaptation.md": (),
+    "docs/encoders.md": (),
     "docs/training.md": ("distributed-rank",),  # test_resume_and_workers.py
     "docs/any_vocabulary.md": (),
     "docs/analyses.md": ("training-speed", "explain cat"),  # test_training_speed.py, test_pipeline.py
@@ -40,7 +41,7 @@ case "$*" in
     --decoder-layers 1 --decoder-attention-heads 2 --char-filters [4,4,4]) ;;
   *transformer*) sizes=(--encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 16 --decoder-embed-dim 16
     --encoder-ffn-embed-dim 16 --decoder-ffn-embed-dim 16) ;;
-  *--output-head\\ tied* | *_tied*) sizes=(--decoder-embed-dim 8 --decoder-hidden-size 12 --tokens-per-sample 10) ;;
+  *--output-head\\ tied* | *_tied* | *awd_lstm_lm_*) sizes=(--decoder-embed-dim 8 --decoder-hidden-size 12 --tokens-per-sample 10) ;;
   *) sizes=(--decoder-embed-dim 8 --decoder-hidden-size 12 --char-filters [4,4,4] --tokens-per-sample 10) ;;
 esac
 exec "{programs}/fairseq-train" "$@" "${{sizes[@]}}" --max-update 3 --num-workers 0

@@ -38,6 +38,9 @@ GIVEN = {
     "bias_activation": "tanh",
     "lexicon_parts": "relations",
     "output_dropout_kind": "standard",
+    "output_dropout_at": "inputs",
+    "output_dropout_of": "network",
+    "lookup_width": "features",
     "output_residual": "input+previous",
     "output_query": "linear",
     "output_joint_dim": 5,
@@ -80,7 +83,10 @@ GIVEN = {
     "dropout": 0.5,
     "dropout_in": 0.25,
     "dropout_out": 0.75,
-    "prefix_encoder": "lstm",
+    "embedding_dropout": 0.125,
+    "prefix_encoder": "awd_lstm",
+    "weight_dropout": 0.25,
+    "decoder_output_dim": 15,
 }
 
 
@@ -107,7 +113,8 @@ def given_to(head):
     return given, [part for parts in typed for part in parts]
 
 
-HEADS_TOGETHER = ("compositional_output", "adaptive", "dual_nonlinear", "mixture_of_softmaxes")  # take all options there are
+# take all options there are
+HEADS_TOGETHER = ("compositional_output", "adaptive", "dual_nonlinear", "mixture_of_softmaxes", "lookup")
 
 
 @pytest.mark.parametrize("head", HEADS_TOGETHER)

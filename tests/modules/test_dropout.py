@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from fairseq_groc.errors import OptionError
-from fairseq_groc.modules.dropout import VariationalDropout
+from fairseq_groc.modules.dropout import VariationalDropout, word_dropout
 
 
 @pytest.mark.parametrize("shared", [(), (0,), (1,), (0, 1), (0, 2)])
@@ -51,3 +51,20 @@ def test_the_type_is_kept():
 def test_a_rate_that_is_none_is_refused(p):
     with pytest.raises(OptionError, match="expected a number from 0 to below 1"):
         VariationalDropout(p, shared=(0,))
+
+
+def test_a_word_is_there_at_all_its_places_or_at_none():
+    torch.manual_seed(0)
+    tokens, x = torch.randint(50, (7, 9)), torch.randn(7, 9, 3)
+    found = word_dropout(x, tokens, 50, 0.4)
+    for word in tokens.unique():
+        here = tokens == word
+        assert torch.allclose(found[here], x[here] / 0.6, atol=1e-6) or not found[here].any()
+    assert not torch.equal(found, word_dropout(x, tokens, 50, 0.4))
+
+
+def test_its_mean_is_the_embedding():
+    torch.manual_seed(0)
+    tokens, x, count = torch.arange(4), torch.randn(4, 2, dtype=torch.double), 20_000
+    mean = sum(word_dropout(x, tokens, 4, 0.3) for _ in range(count)) / count
+    torch.testing.assert_close(mean, x, rtol=5 * (0.3 / 0.7 / count) ** 0.5, atol=0)  # five standard deviations
