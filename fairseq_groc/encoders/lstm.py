@@ -50,7 +50,7 @@ class LSTMEncoder(PrefixEncoder):
     def from_settings(cls, dim: int, settings: dict[str, Any]) -> LSTMEncoder:
         return cls(dim, *(settings[name] for name in LSTMEncoder.options))
 
-    def forward(self, x: Tensor, state: State | None = None, context=None) -> tuple[Tensor, Tensor, State]:
+    def forward(self, x: Tensor, state: State | None = None, context: Any | None = None) -> tuple[Tensor, Tensor, State]:
         after = []
         for i, (dropout, lstm) in enumerate(zip(self.dropouts, self.layers, strict=True)):
             x, end = lstm(dropout(x), None if state is None else tuple(state[i]))  # checkpoints of before have lists
