@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from fairseq_groc.embeddings.rows import WordRows
+from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.heads.base import OutputHead, register_head
 
 
@@ -36,7 +37,7 @@ class TiedOutput(BiasedOutput):
     def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> TiedOutput:
         return cls(words)
 
-    def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
+    def forward(self, embeddings: Tensor, vocabulary: Vocabulary | None = None) -> tuple[Tensor, Tensor]:
         return embeddings, self.biases()
 
 
@@ -54,5 +55,5 @@ class LookupOutput(BiasedOutput):
     def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> LookupOutput:
         return cls(words, dim)
 
-    def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
+    def forward(self, embeddings: Tensor, vocabulary: Vocabulary | None = None) -> tuple[Tensor, Tensor]:
         return self.rows(), self.biases()
