@@ -41,7 +41,8 @@ case "$*" in
     --decoder-layers 1 --decoder-attention-heads 2 --char-filters [4,4,4]) ;;
   *transformer*) sizes=(--encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 16 --decoder-embed-dim 16
     --encoder-ffn-embed-dim 16 --decoder-ffn-embed-dim 16) ;;
-  *--output-head\\ tied* | *_tied* | *awd_lstm_lm_*) sizes=(--decoder-embed-dim 8 --decoder-hidden-size 12 --tokens-per-sample 10) ;;
+  *--output-head\\ tied* | *_tied* | *awd_lstm_lm_*)
+    sizes=(--decoder-embed-dim 8 --decoder-hidden-size 12 --tokens-per-sample 10) ;;
   *) sizes=(--decoder-embed-dim 8 --decoder-hidden-size 12 --char-filters [4,4,4] --tokens-per-sample 10) ;;
 esac
 exec "{programs}/fairseq-train" "$@" "${{sizes[@]}}" --max-update 3 --num-workers 0
