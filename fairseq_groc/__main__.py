@@ -10,7 +10,10 @@ import shutil
 import signal
 import sys
 import textwrap
+from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NoReturn
 
 from fairseq.utils import import_user_module
 
@@ -54,7 +57,7 @@ PROGRAM = "python -m fairseq_groc"
 class Parser(argparse.ArgumentParser):
     """One whose errors are ours: a line that says where the options are listed."""
 
-    def error(self, message: str):
+    def error(self, message: str) -> NoReturn:
         message = re.sub(r"^argument (\S+): (.+: expected)", r"\1 \2", message)  # a number, as other errors have it
         raise OptionError(f"{message}. Options: {self.prog} --help")
 
@@ -65,7 +68,7 @@ USER.add_argument(
 )
 
 
-def main(arguments=None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; an error of ours, or a file that cannot be read or written, is one line and exit code 1."""
     try:
         _import_user_module(USER.parse_known_args(arguments, argparse.Namespace(user_dir=None))[0])
@@ -82,7 +85,7 @@ def main(arguments=None) -> int:
     return code
 
 
-def in_process(*command) -> None:
+def in_process(*command: Any) -> None:
     """Run a command of the package in this process, which has loaded all it needs; it is shown, what it prints is not."""
     words = [str(part) for part in command]
     print("+ fairseq_groc", *shortened(words), file=sys.stderr, flush=True)
@@ -105,7 +108,7 @@ def _end_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _import_user_module(args) -> None:
+def _import_user_module(args: Namespace) -> None:
     """Import what ``--user-dir`` says, as fairseq's programs do: it may bring options."""
     if args.user_dir is not None and not Path(args.user_dir, "__init__.py").is_file():
         raise OptionError(f"--user-dir {args.user_dir}: expected the folder of a Python package, with an __init__.py")
@@ -131,7 +134,7 @@ def _listed() -> str:
     return "\n\n".join(map("\n".join, listed.values()))
 
 
-def _run(args) -> int:
+def _run(args: Namespace) -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     for library in ("filelock", "faiss"):
         logging.getLogger(library).setLevel(logging.WARNING)  # fairseq may leave the root logger talkative

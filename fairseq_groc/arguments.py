@@ -38,7 +38,7 @@ def whole(text: str, least: int) -> int:
     return int(text)
 
 
-def add_adapter_arguments(parser) -> None:
+def add_adapter_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the task's options of adapters."""
     group = parser.add_argument_group("adapters, as in the task")
     for option in adapter_fields():
@@ -47,30 +47,30 @@ def add_adapter_arguments(parser) -> None:
         group.add_argument(flag(option.name), default=option.default, help=option.metadata["help"], **kind)
 
 
-def add_model(parser) -> None:
+def add_model(parser: argparse.ArgumentParser) -> None:
     """Add what says which checkpoint is loaded over which vocabulary: ``loading.load`` takes it."""
     parser.add_argument("--path", required=True, help="checkpoint")
     parser.add_argument("--data", required=True, help="data folder with the vocabulary, and the text if the command reads one")
     parser.add_argument("--any-lexicon", action="store_true", help="the data's lexicon may be another than the checkpoint's")
 
 
-def add_text(parser, split: str = "test") -> None:
+def add_text(parser: argparse.ArgumentParser, split: str = "test") -> None:
     """Add what says which checkpoint reads which text: ``loading.open_split`` takes it."""
     add_model(parser)
     parser.add_argument("--split", default=split, help="which text of it")
     parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
 
 
-def add_out(parser, what: str = "JSON file to write; a picture is drawn beside it") -> None:
+def add_out(parser: argparse.ArgumentParser, what: str = "JSON file to write; a picture is drawn beside it") -> None:
     """Add the file of the results: ``results.check_out`` looks at its place before the work."""
     parser.add_argument("--out", type=Path, help=what)
 
 
-def add_break_mode(parser) -> None:
+def add_break_mode(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sample-break-mode", choices=("none", "eos"), default="none", help="eos: every line by itself")
 
 
-def add_lexicon_options(parser) -> None:
+def add_lexicon_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which lexicon is read, and how much of it: ``lexicon_of`` and ``tables_of`` read them."""
     add_lexicon_path(parser, "this machine's WordNet")
     parser.add_argument("--max-relations", type=natural, default=MAX_RELATIONS, help="related words a word at most (%(default)s)")
@@ -79,7 +79,7 @@ def add_lexicon_options(parser) -> None:
     parser.add_argument("--forms-from", metavar="DICT", help="leave out relations and gloss words that this dict.txt has not")
 
 
-def add_lexicon_path(parser, default: str) -> None:
+def add_lexicon_path(parser: argparse.ArgumentParser | argparse._ArgumentGroup, default: str) -> None:
     """Add ``--lexicon-path``, a list; *default* says what is read where it is None."""
     parser.add_argument(
         "--lexicon-path",

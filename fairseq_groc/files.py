@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from fairseq_groc.errors import OptionError
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def replace_file(path: Path, mode: str = "w") -> Iterator[IO]:
+def replace_file(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
     """Open a new file that takes the place of *path* at the end; however the writing ends before, what was there stays.
 
     Args:

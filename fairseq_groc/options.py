@@ -72,7 +72,7 @@ def default_settings(head: str) -> dict[str, Any]:
     return {**{name: option.default for name, option in options_of(head).items()}, "output_head": head}
 
 
-def head_settings(cfg) -> dict[str, Any]:
+def head_settings(cfg: Any) -> dict[str, Any]:
     """Return the options that *cfg* has for its head as plain types, checked.
 
     Raises:
@@ -103,7 +103,7 @@ def refuse_unused(given: Iterable[str], taken: Iterable[str], chosen: str) -> No
             raise OptionError(f"{flag(name)}: {chosen} does not take it. Leave it out.")
 
 
-def refuse_unused_of_task(cfg, task: str) -> None:
+def refuse_unused_of_task(cfg: Any, task: str) -> None:
     """Refuse what a task's head does not take, unless it is the default."""
     config = TASK_DATACLASS_REGISTRY[task]()
     given = [name for name in SHARED_OPTIONS if _plain(getattr(cfg, name)) != getattr(config, name)]

@@ -5,6 +5,7 @@ Data alone: architectures, YAML and the table in docs/presets.md are made from i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 
@@ -69,7 +70,7 @@ _TABLE_3: dict[str, dict[str, Any]] = {
 }
 
 
-def _table_3(data: str, suffix: str, best: bool, rows) -> dict[str, Preset]:
+def _table_3(data: str, suffix: str, best: bool, rows: Sequence[tuple[Any, ...]]) -> dict[str, Preset]:
     """Return the four rows of one half of Table 3; each is (validation and test perplexity, r, k, activation)."""
     tuned = "Tables 3 and 8" if best else "Table 3, r of Table 8"
     presets: dict[str, Preset] = {}

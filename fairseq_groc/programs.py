@@ -26,7 +26,7 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
-def run(*command, log: Path | None = None) -> float:
+def run(*command: Any, log: Path | None = None) -> float:
     """Run and show a command; its last lines are shown if it fails. Return its peak memory in GiB.
 
     Args:
@@ -42,7 +42,7 @@ def run(*command, log: Path | None = None) -> float:
     return peak
 
 
-def measured(program: str, *arguments, log: Path) -> tuple[int, float]:
+def measured(program: str, *arguments: Any, log: Path) -> tuple[int, float]:
     """Run one of this Python's programs with its output in *log*; return its exit code and its peak memory in GiB."""
     words = [str(BIN / program), *(str(part) for part in arguments)]
     with open(log, "w") as output:
@@ -50,7 +50,7 @@ def measured(program: str, *arguments, log: Path) -> tuple[int, float]:
 
 
 @contextmanager
-def started(words: Sequence[Any], **options: Any) -> Iterator[subprocess.Popen]:
+def started(words: Sequence[Any], **options: Any) -> Iterator[subprocess.Popen[str]]:
     """Start a program, its errors in its output; it does not outlive this process, or it would write beside the next one.
 
     Linux alone ends it where this process is killed; elsewhere it is ended by what this process can catch, as Ctrl-C.
@@ -95,5 +95,5 @@ def _ended(words: list[str], output: IO[str], **options: Any) -> tuple[int, floa
     return process.returncode, usage.ru_maxrss / 2**20
 
 
-def shortened(words):
+def shortened(words: Sequence[str]) -> list[str]:
     return [word if len(word) < 80 else "..." for word in words]

@@ -129,7 +129,7 @@ class Registry(dict[str, T]):
             part: from the class, what is registered
         """
 
-        def register(cls):
+        def register(cls: Any) -> Any:
             own = {**cls.options, **options}
             self.add(name, part(cls), {**implied(cls), **own})
             if "options" not in vars(cls):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +28,7 @@ class View:
         shape: (B, T)
     """
 
-    def __init__(self, adapter: Adapter, rows: list[tuple[float, Cache, list]], shape: tuple[int, int]):
+    def __init__(self, adapter: Adapter, rows: list[tuple[float, Cache, list[Any]]], shape: tuple[int, int]):
         self._adapter, self.rows, self._shape = adapter, rows, shape
         self._done = 0
         self._last: dict[int, tuple[int, Seen]] = {}  # parts of one stream ask for the same again
@@ -174,7 +175,7 @@ class Adapter:
             lprobs = uniform_mixture(lprobs, self.settings.uniform_weight, self.real.to(lprobs.device))
         return lprobs
 
-    def discount(self, device) -> Tensor | None:
+    def discount(self, device: torch.device) -> Tensor | None:
         """Return what the discount adds to every word's score, (V), or None."""
         factor = self.settings.new_word_discount
         if factor == 1:

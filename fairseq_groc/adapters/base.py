@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +21,7 @@ OPTIONS.update(  # what needs no history; caches are registered beside their cla
 )
 
 
-def register_cache(name: str, **options: Option):
+def register_cache(name: str, **options: Option) -> Callable[[Any], Any]:
     """Register a subclass of ``Cache`` as an adapter: ``--NAME-weight`` is its mass, and *options* are its own.
 
     Args:
@@ -102,7 +102,7 @@ class Cache:
     def after_block(self, model: nn.Module, tokens: Tensor, h: Tensor) -> None:
         """Be told, when the next block comes, what it made of this one, h (B, T, d): the scores of this one are made."""
 
-    def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> list:
+    def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> list[Any]:
         """Append a block's entries and return, for every stream, what ``row`` needs.
 
         Args:
@@ -112,7 +112,7 @@ class Cache:
         """
         raise NotImplementedError
 
-    def row(self, view) -> Seen:
+    def row(self, view: Any) -> Seen:
         """Return what one stream's positions remember."""
         raise NotImplementedError
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from fairseq_groc.adapters.base import AdapterSettings, Cache, Option, register_cache
+from fairseq_groc.adapters.base import AdapterSettings, Cache, register_cache
 from fairseq_groc.adapters.mass import Seen
 from fairseq_groc.adapters.search import Search
+from fairseq_groc.registry import Option
 
 LARGEST = 1 << 25  # similarities held at a time: 128 MB
 
@@ -27,7 +29,7 @@ class UnigramCache(Cache):
     def __init__(self) -> None:
         self._counts: list[tuple[Tensor, Tensor]] | None = None  # a stream's distinct words, sorted, and their counts
 
-    def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> list:
+    def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> list[Any]:
         if self._counts is None:
             nothing = tokens.new_zeros(0)
             self._counts = [(nothing, nothing)] * len(tokens)
@@ -35,7 +37,7 @@ class UnigramCache(Cache):
         self._counts = [_count(*view) for view in views]
         return views
 
-    def row(self, view) -> Seen:
+    def row(self, view: Any) -> Seen:
         known, counts, now = view
         distinct, before = _count(known, counts, now, ones=False)
         totals = torch.cumsum(now.unsqueeze(1) == distinct, dim=0) + before  # (T, U)
@@ -76,7 +78,7 @@ class LocalCache(Cache):
     def from_settings(cls, settings: AdapterSettings, remembered: Search | None = None) -> LocalCache:
         return cls(settings.cache_theta, settings.cache_size)
 
-    def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> list:
+    def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> list[Any]:
         self._make_room(keys, tokens)
         before, self._end = self._end, self._end + tokens.size(1)
         self._keys[:, before : self._end] = keys
@@ -100,11 +102,11 @@ class LocalCache(Cache):
             self._tokens[:, :kept] = old_tokens[:, self._begin : self._end]
         self._begin, self._end = 0, kept
 
-    def row(self, view) -> Seen:
+    def row(self, view: Any) -> Seen:
         products, stream, tokens, before = view
         return Seen(_visible(products.of(stream), tokens, before, self.size), tokens)
 
-    def rows(self, view, settings: Iterable[tuple[float, int]]) -> Iterator[Seen]:
+    def rows(self, view: Any, settings: Iterable[tuple[float, int]]) -> Iterator[Seen]:
         """Yield what one stream's positions remember with theta times each factor, and each size up to its own."""
         products, stream, tokens, before = view
         for factor, size in settings:

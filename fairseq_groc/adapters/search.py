@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fairseq_groc.adapters.store import Entries
@@ -111,7 +112,7 @@ def smallest(distances: Tensor, entries: Tensor, count: int) -> tuple[Tensor, Te
     return kept, entries.gather(1, places)
 
 
-def _new_index(sample: np.ndarray):
+def _new_index(sample: NDArray[np.float32]) -> Any:
     """Return an empty index trained on a sample of keys: inverted lists of keys in four bits a number.
 
     Raises:

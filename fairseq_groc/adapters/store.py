@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairseq_groc.errors import CacheError
 from fairseq_groc.files import replace_file
@@ -35,7 +36,7 @@ class Entries:
         self.dim, self.count = dim, 0
         self._keys, self._tokens = np.empty((16, dim), np.float32), np.empty(16, np.uint32)
 
-    def append(self, keys: np.ndarray, tokens: np.ndarray) -> None:
+    def append(self, keys: NDArray[np.float32], tokens: NDArray[np.uint32]) -> None:
         """Append entries: keys (n, d) and tokens (n)."""
         end = self.count + len(tokens)
         if end > len(self._tokens):
@@ -44,7 +45,7 @@ class Entries:
         self._keys[self.count : end], self._tokens[self.count : end] = keys, tokens
         self.count = end
 
-    def entries(self) -> tuple[np.ndarray, np.ndarray]:
+    def entries(self) -> tuple[NDArray[np.float32], NDArray[np.uint32]]:
         """Return all entries: keys (n, d) and tokens (n)."""
         return self._keys[: self.count], self._tokens[: self.count]
 
@@ -85,7 +86,7 @@ class EntryStore(Entries):
             raise CacheError(f"{self.folder}: its files are not what was stored, they are damaged. {REMEDY}")
         for name, width in widths.items() if not reading else ():
             os.truncate(self.folder / name, self.stored * width)  # what was written after the last commit
-        self._maps: tuple[int, np.ndarray, np.ndarray] = (0, np.empty((0, dim), np.float32), np.empty(0, np.uint32))
+        self._maps = 0, np.empty((0, dim), np.float32), np.empty(0, np.uint32)
         if not self.stored and not reading:
             self.commit()
 
@@ -108,7 +109,7 @@ class EntryStore(Entries):
                     total, left = zlib.crc32(piece, total), left - len(piece)
         return total
 
-    def append(self, keys: np.ndarray, tokens: np.ndarray) -> None:
+    def append(self, keys: NDArray[np.float32], tokens: NDArray[np.uint32]) -> None:
         """Append entries: keys (n, d) and tokens (n)."""
         for name, values in ((KEYS, keys.astype(np.float32)), (WORDS, tokens.astype(np.uint32))):
             raw = values.tobytes()
@@ -117,7 +118,7 @@ class EntryStore(Entries):
                 file.write(raw)
         self.count += len(tokens)
 
-    def entries(self) -> tuple[np.ndarray, np.ndarray]:
+    def entries(self) -> tuple[NDArray[np.float32], NDArray[np.uint32]]:
         """Return all entries, memory-mapped: keys (n, d) and tokens (n)."""
         if self._maps[0] != self.count:
             keys = np.memmap(self.folder / KEYS, np.float32, "r", shape=(self.count, self.dim))
@@ -139,7 +140,7 @@ class EntryStore(Entries):
 REMEDY = "Give another folder, or make it anew: python -m fairseq_groc remember."
 
 
-def read_header(folder: Path) -> dict:
+def read_header(folder: Path) -> dict[str, Any]:
     """Return what a store says of itself.
 
     Raises:

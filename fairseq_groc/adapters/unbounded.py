@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fairseq_groc.adapters.base import AdapterSettings, Cache, Option, register_cache
+from fairseq_groc.adapters.base import AdapterSettings, Cache, register_cache
 from fairseq_groc.adapters.mass import Seen
 from fairseq_groc.adapters.search import Search, smallest, squared_distances
 from fairseq_groc.adapters.store import Entries, EntryStore
+from fairseq_groc.registry import Option
 
 IN_MEMORY = 4_096  # entries of a stream until they go to disk
 
@@ -39,7 +41,7 @@ class UnboundedCache(Cache):
     def from_settings(cls, settings: AdapterSettings, remembered: Search | None = None) -> UnboundedCache:
         return cls(settings.cache_neighbors, remembered)
 
-    def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> list:
+    def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> list[Any]:
         if not self._streams:
             self._streams = [Search(Entries(keys.size(2))) for _ in keys]
         views = []
@@ -51,7 +53,7 @@ class UnboundedCache(Cache):
                 stream.store = _copy(stream.store, EntryStore(None, key.size(1)))
         return views
 
-    def row(self, view) -> Seen:
+    def row(self, view: Any) -> Seen:
         stream, count, queries, keys, said = view
         late = torch.ones(len(queries), len(keys), dtype=torch.bool, device=queries.device).triu_(1)
         distances = squared_distances(queries, keys).masked_fill_(late | (said < 0), math.inf)

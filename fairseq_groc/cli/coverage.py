@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from fairseq_groc.lexicon.tables import FOLDER
 from fairseq_groc.modules.probabilities import perplexity
 
 
-def add_arguments(parser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     add_text(parser)
     parser.add_argument("--shares", type=share, nargs="+", default=(0, 0.2, 0.4, 0.6, 0.8, 1), help="of the entries to keep")
     parser.add_argument("--seed", type=natural, default=1, help="of the draw of words that keep theirs")
@@ -28,7 +28,7 @@ def add_arguments(parser) -> None:
     parser.set_defaults(any_lexicon=True)  # a share of a lexicon is another one
 
 
-def run(args) -> None:
+def run(args: Namespace) -> None:
     check_out(args.out)
     origin = open_split(args)[0].models[0].decoder.origin
     lexicon = data_lexicon(origin, args.lexicon_path)
@@ -44,7 +44,7 @@ def run(args) -> None:
         draw(rows, args.out.with_suffix(".png"))
 
 
-def measured(args, lexicon: ThinnedLexicon, limits: tuple[int, int]) -> dict[str, Any]:
+def measured(args: Namespace, lexicon: ThinnedLexicon, limits: tuple[int, int]) -> dict[str, Any]:
     """Return the perplexity with a lexicon, and the shares of words that it has relations and definitions of.
 
     Args:

@@ -1,6 +1,7 @@
 """Draw the learning curves of training logs: every validation subset against updates."""
 
 import math
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ LABELS = {"ppl": "perplexity", "loss": "loss (base 2)"}
 Row = dict[str, Any]  # run, log, subset and points (updates, value)
 
 
-def add_arguments(parser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("log", nargs="+", help="output of fairseq-train, --log-format simple or json; a run each")
     parser.add_argument("--out", required=True, help="picture (.png, .pdf or .svg); the numbers go beside it, as .json")
     parser.add_argument("--metric", choices=sorted(LABELS), default="ppl")
@@ -22,7 +23,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--title", default="")
 
 
-def run(args) -> None:
+def run(args: Namespace) -> None:
     logs, out = [Path(log) for log in args.log], Path(args.out)
     _check_out(out, logs)
     names = _names(args.names)
@@ -62,7 +63,7 @@ def run_names(logs: list[Path]) -> list[str]:
     return [str(log) for log in logs]
 
 
-def best(points: Curve):
+def best(points: Curve) -> tuple[float, float]:
     """Return the (updates, value) with the lowest value, the first of equal ones."""
     return min(points, key=lambda point: point[1])
 

@@ -2,6 +2,7 @@
 
 import logging
 import multiprocessing
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from fairseq.utils import import_user_module
 
 from fairseq_groc.arguments import add_adapter_arguments, add_break_mode, add_out, add_text, natural, positive
 from fairseq_groc.data.fingerprint import digest, trained_words
+from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.data.text import checked, read_lines
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.characters import MARKS, Size, check_raw, check_symbol, pieces_of, raw_lines, size_of
@@ -23,7 +25,7 @@ logger = logging.getLogger(__name__)
 LARGEST_ERROR, PER_WORD = 1e-5, 1e-9  # of a sum of probabilities in float32, and more for each: 2e-5 was seen of 44,000 words
 
 
-def add_arguments(parser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     add_text(parser)
     parser.add_argument("--streams", type=positive, default=1, help="contiguous streams, as fairseq's --batch-size")
     parser.add_argument("--workers", type=positive, default=1, help="processes that share the streams")
@@ -49,7 +51,7 @@ def add_arguments(parser) -> None:
     add_adapter_arguments(parser)
 
 
-def run(args) -> None:
+def run(args: Namespace) -> None:
     check_out(args.out, drawn=False)
     if args.streams % args.workers:
         raise OptionError(f"--streams {args.streams} must be a multiple of --workers {args.workers}")
@@ -74,7 +76,7 @@ def run(args) -> None:
         raise DataError(f"probabilities do not sum to 1: {error:.1e} off, more than {largest:.1e}")
 
 
-def share(args, worker: int) -> dict[str, Any]:
+def share(args: Namespace, worker: int) -> dict[str, Any]:
     """Score one worker's streams and return what the report needs of them."""
     import_user_module(args)  # a worker is a new process
     torch.set_num_threads(max(1, torch.get_num_threads() // args.workers))
@@ -115,7 +117,7 @@ def leave_out_corrections(matrices: WordMatrices) -> None:
     matrices.corrections = None
 
 
-def text_size(args, dataset) -> Size:
+def text_size(args: Namespace, dataset: StreamDataset) -> Size:
     """Return the characters and bytes of the raw text, as the options say where it is.
 
     Raises:
@@ -135,7 +137,7 @@ def text_size(args, dataset) -> Size:
     return size_of(lines)
 
 
-def known_words(data: Path, dictionary) -> torch.Tensor:
+def known_words(data: Path, dictionary: Any) -> torch.Tensor:
     """Return the mask (V) of the words that occur in the training text, ``</s>`` among them.
 
     Raises:
@@ -147,7 +149,7 @@ def known_words(data: Path, dictionary) -> torch.Tensor:
     return torch.from_numpy(known)
 
 
-def remembered(adapter) -> dict[str, Any] | None:
+def remembered(adapter: Any) -> dict[str, Any] | None:
     """Return which other text an unbounded cache sees, with what its store says of itself, or None."""
     if adapter is None or adapter.remembered is None:
         return None
@@ -155,7 +157,7 @@ def remembered(adapter) -> dict[str, Any] | None:
     return {"path": str(store.folder), "words": store.count, **store.about}
 
 
-def make_report(args, shares) -> dict[str, Any]:
+def make_report(args: Namespace, shares: list[dict[str, Any]]) -> dict[str, Any]:
     """Put the workers' shares together.
 
     Raises:

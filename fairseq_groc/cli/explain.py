@@ -1,6 +1,7 @@
 """Show what a word is made of: characters, relations, gloss words, and where each came from."""
 
 import textwrap
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +9,16 @@ from fairseq_groc.arguments import add_lexicon_options, add_out
 from fairseq_groc.data.lexicon_tables import lexicon_of
 from fairseq_groc.data.text import escaped
 from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, write_json
+from fairseq_groc.lexicon.base import Entry
 
 
-def add_arguments(parser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("word", nargs="+")
     add_out(parser)
     add_lexicon_options(parser)
 
 
-def run(args) -> None:
+def run(args: Namespace) -> None:
     check_out(args.out)
     lexicon = lexicon_of(args)
     explained = [parts_of(word, lexicon.lookup(word, args.max_relations, args.max_definition)) for word in args.word]
@@ -27,7 +29,7 @@ def run(args) -> None:
         draw(explained, args.out.with_suffix(".png"))
 
 
-def parts_of(word: str, entry) -> dict[str, Any]:
+def parts_of(word: str, entry: Entry) -> dict[str, Any]:
     """Return what the word encoder reads of a word, and where it came from."""
     characters = ["^", *(letter if letter != " " else "<U+0020>" for letter in map(escaped, word)), "$"]
     relations = [{"word": relation.word, "source": relation.source} for relation in entry.relations]

@@ -1,5 +1,6 @@
 """Write the output embeddings of all words of a data folder as word2vec text."""
 
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 import torch
@@ -11,12 +12,12 @@ from fairseq_groc.files import check_place
 from fairseq_groc.models.matrices_file import is_word2vec, write_word2vec
 
 
-def add_arguments(parser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("out", type=Path, help="file to write; one that is there is replaced if it holds embeddings as text")
     add_model(parser)
 
 
-def run(args) -> None:
+def run(args: Namespace) -> None:
     check_place("OUT", args.out)
     if args.out.exists() and not is_word2vec(args.out):
         raise OptionError(f"{args.out} exists and holds no word2vec text: give another name")

@@ -1,7 +1,8 @@
 """Compare checkpoints by how often a word occurs in the training text: where the losses differ."""
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,7 +18,7 @@ from fairseq_groc.evaluation.scoring import Place, TokenScores, score
 from fairseq_groc.modules.probabilities import LOG_ZERO
 
 
-def add_arguments(parser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     add_text(parser)
     parser.add_argument("--baselines", required=True, nargs="+", metavar="NAME=CHECKPOINT", help="to compare it with")
     parser.add_argument("--train", metavar="FOLDER", help="data folder whose training text is counted (default: --data)")
@@ -26,7 +27,7 @@ def add_arguments(parser) -> None:
     add_out(parser)
 
 
-def run(args) -> None:
+def run(args: Namespace) -> None:
     if list(args.edges) != sorted(set(args.edges)):
         raise OptionError(f"--edges {' '.join(map(str, args.edges))}: expected rising numbers")
     baselines = named(args.baselines)
@@ -72,7 +73,7 @@ def named(pairs: list[str]) -> dict[str, str]:
     return dict(pair.split("=", 1) for pair in pairs)
 
 
-def occurrences(folder: Path, task) -> Tensor:
+def occurrences(folder: Path, task: Any) -> Tensor:
     """Return how often the training text of a folder has each word of the task's dictionary, (V)."""
     dictionary = folder_dictionary(folder)
     counts = count_occurrences(
@@ -82,7 +83,7 @@ def occurrences(folder: Path, task) -> Tensor:
     return torch.tensor([0 if place is None else counts[place] for place in places])
 
 
-def log_probabilities(args, path: str):
+def log_probabilities(args: Namespace, path: str) -> tuple[Any, Tensor, Tensor]:
     """Return a checkpoint's task, the targets of the text, (n), and their log-probabilities, (n)."""
     hub, dataset = open_split(Namespace(**{**vars(args), "path": path}))
     found: TokenScores = score(hub.models[0], dataset, Place(1, hub.task.block_length()))

@@ -1,5 +1,6 @@
 """Find the words whose output embeddings are nearest to those of any strings, words of the vocabulary or not."""
 
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from fairseq_groc.evaluation.loading import data_lexicon, load
 from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, write_json
 
 
-def add_arguments(parser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("word", nargs="+", help="any string without blanks")
     add_model(parser)
     parser.add_argument("--count", type=positive, default=8, help="neighbours to show")
@@ -22,7 +23,7 @@ def add_arguments(parser) -> None:
 
 
 @torch.no_grad()
-def run(args) -> None:
+def run(args: Namespace) -> None:
     check_out(args.out)
     decoder = load(args.path, args.data, any_lexicon=args.any_lexicon).models[0].decoder
     known = ~decoder.matrices.unpredictable()
@@ -46,7 +47,7 @@ def run(args) -> None:
         draw(decoder.dictionary, outputs, args.word, found, args.out.with_suffix(".png"))
 
 
-def neighbours(dictionary, outputs: Tensor, rows: Tensor, number: int, count: int) -> list[dict[str, Any]]:
+def neighbours(dictionary: Any, outputs: Tensor, rows: Tensor, number: int, count: int) -> list[dict[str, Any]]:
     """Return the words with the largest cosines, the word itself left out.
 
     Args:
@@ -59,7 +60,7 @@ def neighbours(dictionary, outputs: Tensor, rows: Tensor, number: int, count: in
     return [{"word": dictionary[int(rows[p])], "similarity": float(c)} for c, p in zip(cosines, places, strict=True)]
 
 
-def draw(dictionary, outputs: Tensor, words: list[str], found: list[list[dict[str, Any]]], path: Path) -> None:
+def draw(dictionary: Any, outputs: Tensor, words: list[str], found: list[list[dict[str, Any]]], path: Path) -> None:
     """Save the words and their neighbours on the two main axes between them."""
     shown = list(dict.fromkeys([*words, *(row["word"] for near in found for row in near)]))
     rows = outputs[[dictionary.indices[word] for word in shown]]

@@ -1,6 +1,7 @@
 """Raw text to a fairseq data folder with lexicon tables: check, tokenise, count, binarise, look up; print counts."""
 
 import sys
+from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -25,7 +26,7 @@ from fairseq_groc.lexicon.tables import LexiconTables
 SPLITS = ("train", "valid", "test")
 
 
-def add_arguments(parser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--dest", required=True, metavar="DIR", help="folder to write; a text that is in it is replaced")
     parser.add_argument("--train", metavar="FILE", help="training text; its words, by falling count, are the vocabulary")
     repeated: dict[str, Any] = {"action": "append", "default": []}
@@ -55,7 +56,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--workers", type=positive, metavar="N", help="of earlier versions; does nothing: a text is read once")
 
 
-def run(args) -> None:
+def run(args: Namespace) -> None:
     dest, splits = check(args)
     dictionary, earlier = first_entries(args), earlier_words(args)
     with replacing(dest) as scratch:
@@ -78,7 +79,7 @@ def run(args) -> None:
 # -- what is asked for -------------------------------------------------------------------------------------------------------
 
 
-def check(args) -> tuple[Path, dict[str, str]]:
+def check(args: Namespace) -> tuple[Path, dict[str, str]]:
     """Return the folder to write and the splits, each with its file.
 
     Raises:
@@ -113,7 +114,7 @@ def _named(train: str | None, valid: Iterable[str], test: Iterable[str]) -> dict
     return named
 
 
-def _of_dataset(args) -> dict[str, str]:
+def _of_dataset(args: Namespace) -> dict[str, str]:
     if args.dataset not in (*DATASETS, *SOURCES):
         raise OptionError(f"--dataset {args.dataset}: expected ptb or wikitext-2, or news-2007 to news-2011, web or wiki")
     if args.train or args.valid or args.test:
@@ -129,7 +130,7 @@ def _of_dataset(args) -> dict[str, str]:
 # -- texts -------------------------------------------------------------------------------------------------------------------
 
 
-def _lines(args, scratch: Path, splits: dict[str, str]) -> Iterator[tuple[str, Iterable[str]]]:
+def _lines(args: Namespace, scratch: Path, splits: dict[str, str]) -> Iterator[tuple[str, Iterable[str]]]:
     """Yield each split with its lines as they are counted and binarised, to be read before the next; it may be one too many."""
     if args.dataset in SOURCES:
         source = SOURCES[args.dataset].published
@@ -148,14 +149,14 @@ def _lines(args, scratch: Path, splits: dict[str, str]) -> Iterator[tuple[str, I
         yield split, checked(map(clean, lines), path)
 
 
-def first_entries(args) -> Dictionary:
+def first_entries(args: Namespace) -> Dictionary:
     """Return the vocabulary that is given, or where the words of the texts are to be appended."""
     if args.vocabulary_from:
         return folder_dictionary(Path(args.vocabulary_from))
     return load_dictionary(Path(args.vocabulary)) if args.vocabulary else Dictionary()
 
 
-def add_words(dictionary: Dictionary, args, texts: dict[str, Text]) -> None:
+def add_words(dictionary: Dictionary, args: Namespace, texts: dict[str, Text]) -> None:
     """Append the words of the training text, or in a union vocabulary those of all texts, and those of ``--new-words-from``.
 
     Raises:
@@ -174,7 +175,7 @@ def add_words(dictionary: Dictionary, args, texts: dict[str, Text]) -> None:
         raise DataError(f"--threshold {args.threshold or 1}: {why}")
 
 
-def _add(dictionary: Dictionary, counts: Counter, threshold: int = 1) -> None:
+def _add(dictionary: Dictionary, counts: Counter[str], threshold: int = 1) -> None:
     for word, count in counts.most_common():
         if word not in dictionary.indices and count >= threshold:
             dictionary.add_symbol(word, n=count)
@@ -183,7 +184,7 @@ def _add(dictionary: Dictionary, counts: Counter, threshold: int = 1) -> None:
 # -- what is known of the texts ----------------------------------------------------------------------------------------------
 
 
-def earlier_words(args) -> set[str] | None:
+def earlier_words(args: Namespace) -> set[str] | None:
     """Return the words of the training texts that this one goes on from; None: there are none."""
     folders = [Path(folder) for folder in (args.vocabulary_from, *args.known) if folder]
     found = [known_words(folder, folder_dictionary(folder).symbols) for folder in folders]

@@ -1,7 +1,9 @@
 """Print the table of presets: options, source, published figures; or one of them as YAML for fairseq-hydra-train."""
 
+from argparse import ArgumentParser, Namespace
 from collections.abc import Collection
 from dataclasses import fields
+from typing import Any
 
 import yaml
 from omegaconf import OmegaConf
@@ -14,12 +16,12 @@ from fairseq_groc.presets import PRESETS
 from fairseq_groc.registry import flag
 
 
-def add_arguments(parser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", choices=sorted(PRESETS), metavar="NAME", help="of one preset (default: all)")
     parser.add_argument("--yaml", action="store_true", help="print the configuration of a training with it")
 
 
-def run(args) -> None:
+def run(args: Namespace) -> None:
     as_yaml = args.yaml or args.command == "config"  # as version 0.1.0 has it
     if as_yaml and args.name is None:
         raise OptionError("--yaml is for one preset: give its NAME")
@@ -29,7 +31,7 @@ def run(args) -> None:
         print(table([args.name] if args.name else PRESETS))
 
 
-def preset_config(name: str) -> dict:
+def preset_config(name: str) -> dict[str, Any]:
     """Return the Hydra configuration of a preset: the same model as ``--arch NAME``, and GroC's training."""
     defaults = OmegaConf.to_container(OmegaConf.structured(HeadConfig()))
     sizes = {f.name: f.default for f in fields(GrocLSTMLanguageModelConfig) if f.name != "_name" and f.name not in SHARED_OPTIONS}

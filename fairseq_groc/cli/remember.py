@@ -2,7 +2,9 @@
 
 import logging
 import time
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import Any
 
 import torch
 from filelock import FileLock, Timeout
@@ -22,12 +24,12 @@ COMMIT = 10  # seconds between commits
 STATE = "state.pt"
 
 
-def add_arguments(parser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("dest", type=Path, help="folder to write; an unfinished one is gone on with")
     add_text(parser, "train")
 
 
-def run(args) -> None:
+def run(args: Namespace) -> None:
     args.dest.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(args.dest / ".lock", timeout=0), writing_to(args.dest):
@@ -37,7 +39,7 @@ def run(args) -> None:
 
 
 @torch.no_grad()
-def remember(args) -> None:
+def remember(args: Namespace) -> None:
     """Read the text from where the folder ends, and store it."""
     hub, dataset = open_split(args)
     model, padding = hub.models[0], dataset.dictionary.pad()
@@ -59,13 +61,13 @@ def remember(args) -> None:
     print(f"{args.dest}: {count:,} words stored")
 
 
-def width_of(model) -> int:
+def width_of(model: Any) -> int:
     """Return the size of the model's h."""
     h, _, _ = model.decoder.without_scores(model, {"src_tokens": torch.tensor([[EOS]], device=next(model.parameters()).device)})
     return h.size(-1)
 
 
-def commit(folder: Path, model, store: EntryStore) -> int:
+def commit(folder: Path, model: Any, store: EntryStore) -> int:
     """Store everything up to now, with the state to go on from; return how many words these are."""
     carried = model.decoder.carried
     with replace_file(folder / f"{store.count}.{STATE}", "wb") as file:
@@ -77,7 +79,7 @@ def commit(folder: Path, model, store: EntryStore) -> int:
     return count
 
 
-def resume(folder: Path, model, store: EntryStore) -> int:
+def resume(folder: Path, model: Any, store: EntryStore) -> int:
     """Let the model go on from where the store ends; return how many words it has."""
     state = folder / f"{store.count}.{STATE}"
     if not store.count:

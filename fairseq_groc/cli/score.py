@@ -4,8 +4,10 @@ import itertools
 import logging
 import math
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -25,7 +27,7 @@ logger = logging.getLogger(__name__)
 ADAPTIVE, UNK = "adaptive", "unk"
 
 
-def add_arguments(parser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("text", help="a file of tokenised lines, - for the standard input; with --field, tab-separated")
     add_model(parser)
     parser.add_argument("--field", type=positive, help="the text is this field of each line, from 1 (an n-best list, say)")
@@ -35,7 +37,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--tokens-per-sample", type=positive, default=512, help="tokens at a time")
 
 
-def run(args) -> None:
+def run(args: Namespace) -> None:
     _check_vocabulary(args)
     lines: Iterable[tuple[str, str]] = _lines(args)
     if not args.open_vocabulary:
@@ -60,7 +62,7 @@ def run(args) -> None:
         )
 
 
-def _lines(args) -> Iterator[tuple[str, str]]:
+def _lines(args: Namespace) -> Iterator[tuple[str, str]]:
     """Yield the lines and what of each is text, those of the standard input as they come.
 
     Raises:
@@ -75,7 +77,7 @@ def _lines(args) -> Iterator[tuple[str, str]]:
         raise DataError("- is empty: nothing to score")
 
 
-def _report_unknown(texts: list[str], dictionary, data: str) -> None:
+def _report_unknown(texts: list[str], dictionary: Any, data: str) -> None:
     unknown = [word for text in texts for word in text.split() if word not in dictionary.indices]
     if unknown:
         logger.warning(
@@ -94,7 +96,7 @@ def _field(line: str, field: int | None, where: str) -> str:
 
 
 @torch.no_grad()
-def score_lines(hub, texts: list[str], running: bool = False, block: int = 512) -> Iterator[tuple[float, int]]:
+def score_lines(hub: Any, texts: list[str], running: bool = False, block: int = 512) -> Iterator[tuple[float, int]]:
     """Yield the log-probability (natural logarithm) and the number of tokens of every line, its ``</s>`` included.
 
     A line with an impossible word scores -inf.
@@ -121,7 +123,7 @@ def score_lines(hub, texts: list[str], running: bool = False, block: int = 512) 
         yield (total if total > LOG_ZERO / 2 else -math.inf), len(tokens)
 
 
-def _add_vocabulary_arguments(parser) -> None:
+def _add_vocabulary_arguments(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("vocabulary")
     group.add_argument(
         "--open-vocabulary", action="store_true", help="take words into the vocabulary when they are first met, line by line"
@@ -136,7 +138,7 @@ def _add_vocabulary_arguments(parser) -> None:
     add_lexicon_path(group, "of new words: that of the data's tables")
 
 
-def _check_vocabulary(args) -> None:
+def _check_vocabulary(args: Namespace) -> None:
     """Refuse options that do not go together.
 
     Raises:
@@ -149,7 +151,7 @@ def _check_vocabulary(args) -> None:
     _fixed_mass(args.new_word_mass or ADAPTIVE)
 
 
-def _limit(model, args) -> None:
+def _limit(model: Any, args: Namespace) -> None:
     """Let a model predict only the words of a file; those that its vocabulary lacks are added.
 
     Raises:
@@ -169,7 +171,7 @@ def _limit(model, args) -> None:
     logger.info(f"vocabulary limited to {len(words):,} words of {args.limit_vocabulary}, {added:,} of them new")
 
 
-def _run_open(model, lines: Iterable[tuple[str, str]], args) -> None:
+def _run_open(model: Any, lines: Iterable[tuple[str, str]], args: Namespace) -> None:
     """Score lines as they come, each with what of it is text, and report at the end."""
     lexicon, mass = data_lexicon(model.decoder.origin, args.lexicon_path), _mass(model.decoder.dictionary, args)
     whole_words = pieces_of(model.decoder.dictionary.symbols) is None
@@ -209,7 +211,7 @@ def _fixed_mass(given: str) -> float | None:
     return mass
 
 
-def _mass(dictionary, args) -> NewWordMass | None:
+def _mass(dictionary: Any, args: Namespace) -> NewWordMass | None:
     given = args.new_word_mass or ADAPTIVE
     fixed = _fixed_mass(given)
     if fixed is not None:
@@ -217,7 +219,7 @@ def _mass(dictionary, args) -> NewWordMass | None:
     return None if given == UNK else NewWordMass(rate_of_new_words(_trained_counts(dictionary, Path(args.data))))
 
 
-def _trained_counts(dictionary, data: Path) -> list[int]:
+def _trained_counts(dictionary: Any, data: Path) -> list[int]:
     """Return how often the training text has each of its words."""
     known = trained_words(data, len(dictionary))
     entries = zip(dictionary.symbols, dictionary.count, itertools.repeat(True) if known is None else known, strict=False)

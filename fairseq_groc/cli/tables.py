@@ -1,6 +1,7 @@
 """Make the lexicon tables of a folder of binarised data."""
 
 import logging
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from fairseq_groc.arguments import add_lexicon_options
@@ -9,12 +10,12 @@ from fairseq_groc.data.lexicon_tables import tables_of
 logger = logging.getLogger(__name__)
 
 
-def add_arguments(parser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("data", help="folder with dict.txt")
     add_lexicon_options(parser)
 
 
-def run(args) -> None:
+def run(args: Namespace) -> None:
     tables = tables_of(Path(args.data), args)
     covered = tables.coverage()
     print(

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from fairseq_groc.programs import PLUGIN
 SHAPE = "--batch-size 20 --tokens-per-sample 35"  # GroC's
 
 
-def add_arguments(parser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of binarised data")
     parser.add_argument(
         "--models",
@@ -30,7 +31,7 @@ def add_arguments(parser) -> None:
     add_out(parser)
 
 
-def run(args) -> None:
+def run(args: Namespace) -> None:
     check_out(args.out)
     models = _models(args.models)
     if not (args.data / "dict.txt").is_file():
@@ -55,7 +56,7 @@ def _models(pairs: list[str]) -> dict[str, list[str]]:
     return models
 
 
-def _turns(args, models: dict[str, list[str]]) -> dict[str, list[Speed]]:
+def _turns(args: Namespace, models: dict[str, list[str]]) -> dict[str, list[Speed]]:
     turns: dict[str, list[Speed]] = {name: [] for name in models}
     for turn in range(args.rounds):
         for name, model in models.items():

@@ -1,7 +1,10 @@
 """Search the settings of a cache, the uniform distribution and the discount on validation text, in one pass of the model."""
 
 import math
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from fairseq_groc.adapters import CACHES, OPTIONS, Adapter, AdapterSettings
 from fairseq_groc.arguments import add_break_mode, add_out, add_text, positive
@@ -30,7 +33,7 @@ def _short(name: str) -> str:
     return "weights" if name in [f"{cache}_weight" for cache in CACHES] else SHORT.get(name, name)
 
 
-def add_arguments(parser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     add_text(parser, "valid")
     parser.add_argument("--cache", choices=("none", *CACHES), default="local")
     weights = "of the cache, 1 - lambda of the paper; 0: without it"
@@ -49,7 +52,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--cache-text", help="folder of a text that the unbounded cache sees, too")
 
 
-def run(args) -> None:
+def run(args: Namespace) -> None:
     check_out(args.out)
     if args.cache_text and args.cache != "unbounded":
         raise OptionError("--cache-text does nothing without --cache unbounded: give both, or leave it out")
@@ -82,7 +85,7 @@ def run(args) -> None:
         print(f"the default from now on for this model over {args.data}")
 
 
-def grid_of(args) -> Grid:
+def grid_of(args: Namespace) -> Grid:
     """Return the grid that the options say.
 
     Raises:
@@ -132,7 +135,7 @@ def describe(settings: AdapterSettings) -> str:
     return ", ".join(f"{flag(name)} {value:g}" for name, value in settings.acting().items()) or "the model alone"
 
 
-def draw(axis: str, across, lambdas, perplexities, path: Path) -> None:
+def draw(axis: str, across: Sequence[float], lambdas: Sequence[float], perplexities: Any, path: Path) -> None:
     """Save a heat map of perplexities like GroC's Figures 6 and 7."""
     figure, axes = pyplot().subplots(figsize=(1.6 + 0.9 * len(across), 1.4 + 0.6 * len(lambdas)))
     image = axes.imshow(perplexities, cmap="viridis_r", aspect="auto")

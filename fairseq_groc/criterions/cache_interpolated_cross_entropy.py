@@ -1,10 +1,13 @@
 """``cache_interpolated_cross_entropy``: the loss of the adapted model, and beside it that of the model alone."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from fairseq import utils
 from fairseq.criterions import register_criterion
 from fairseq.logging import metrics
+from torch import Tensor
 
 from fairseq_groc.criterions.chunked_cross_entropy import ChunkedCrossEntropyConfig, ChunkedCrossEntropyCriterion
 from fairseq_groc.modules.probabilities import LOG_ZERO
@@ -18,14 +21,14 @@ class CacheInterpolatedCrossEntropyCriterion(ChunkedCrossEntropyCriterion):
     tokens are impossible; with any, the perplexity is infinite.
     """
 
-    def forward(self, model, sample, reduce=True):
+    def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Tensor, int, dict[str, Any]]:
         losses, own, penalty = self.losses(model, sample)
         loss, size, log = self.reduced(losses, penalty, sample, reduce)
         log.update(model_loss=own.detach().sum(), impossible=losses.ge(-LOG_ZERO / 2).sum())
         return loss, size, log
 
     @classmethod
-    def reduce_metrics(cls, logging_outputs) -> None:
+    def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
         """Aggregate what the workers logged; losses in base 2."""
         super().reduce_metrics(logging_outputs)
         tokens = sum(log.get("ntokens", 0) for log in logging_outputs)

@@ -39,7 +39,7 @@ class ChunkedCrossEntropyCriterion(CrossEntropyCriterion):
 
     def __init__(
         self,
-        task,
+        task: Any,
         sentence_avg: bool,
         vocabulary_chunk: int,
         activation_regularization: float = 0.0,  # defaults for checkpoints of before these were options
@@ -51,12 +51,12 @@ class ChunkedCrossEntropyCriterion(CrossEntropyCriterion):
         expect("natural", activation_regularization=size, temporal_activation_regularization=change)
         self.vocabulary_chunk = vocabulary_chunk
 
-    def forward(self, model, sample, reduce=True):
+    def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Tensor, int, dict[str, Any]]:
         """Return the loss (base e), the sample size and what to log, as ``cross_entropy`` does."""
         losses, _, penalty = self.losses(model, sample)
         return self.reduced(losses, penalty, sample, reduce)
 
-    def losses(self, model, sample) -> tuple[Tensor, Tensor, Any]:
+    def losses(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, Tensor, Any]:
         """Return -log p of every target, of the adapted model and of the model alone, (B T), 0 for padding; and the penalty."""
         decoder = getattr(model, "decoder", model)  # fairseq's wrappers of several workers pass it on
         if not isinstance(decoder, WordDecoder):
@@ -80,7 +80,9 @@ class ChunkedCrossEntropyCriterion(CrossEntropyCriterion):
             raise OptionError(f"--activation-regularization and the temporal one need --arch groc_lstm_lm, not a {name}")
         return activation_penalty(extra["features"], extra["last"], target.ne(self.padding_idx), *self.penalties)
 
-    def reduced(self, losses: Tensor, penalty, sample, reduce: bool):
+    def reduced(
+        self, losses: Tensor, penalty: Tensor | float, sample: dict[str, Any], reduce: bool
+    ) -> tuple[Tensor, int, dict[str, Any]]:
         """Return the loss with the penalty, the sample size, and what to log: the loss without."""
         sentences = sample["target"].size(0)
         size = sentences if self.sentence_avg else sample["ntokens"]

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple, cast
+from typing import IO, Any, NamedTuple, cast
 from urllib.error import URLError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -57,13 +57,13 @@ DATASETS = {
 
 
 class _NoDowngrade(HTTPRedirectHandler):
-    def redirect_request(self, req, fp, code, msg, headers, newurl):
+    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any) -> Any:
         if req.type == "https" and not newurl.startswith("https:"):
             raise URLError(f"redirected to {newurl}, which is not https")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def fetch(published: Published, folder: Path, wanted: str, *handlers) -> Path:
+def fetch(published: Published, folder: Path, wanted: str, *handlers: Any) -> Path:
     """Download a file, unless the folder has it, and return it.
 
     Args:
@@ -94,7 +94,7 @@ def fetch(published: Published, folder: Path, wanted: str, *handlers) -> Path:
     return path
 
 
-def _download(url: str, path: Path, *handlers) -> str:
+def _download(url: str, path: Path, *handlers: Any) -> str:
     """Write a file and return its SHA-256."""
     digest, request = hashlib.sha256(), Request(url, headers={"User-Agent": "Mozilla/5.0"})
     with build_opener(_NoDowngrade, *handlers).open(request, timeout=20) as answer, open(path, "wb") as file:

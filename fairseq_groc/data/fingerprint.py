@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from fairseq.data import Dictionary
+from numpy.typing import NDArray
 
 from fairseq_groc.dictionary import load_dictionary, words_fingerprint
 from fairseq_groc.errors import DataError
@@ -20,7 +21,7 @@ from fairseq_groc.errors import DataError
 FILE = "binarised.json"
 
 
-def note_folder(folder: Path, words: Sequence[str], trained: np.ndarray | None) -> None:
+def note_folder(folder: Path, words: Sequence[str], trained: NDArray[Any] | None) -> None:
     """Write, beside the texts that were just binarised, their checksums and the fingerprint of their dictionary.
 
     Args:
@@ -36,7 +37,7 @@ def note_folder(folder: Path, words: Sequence[str], trained: np.ndarray | None) 
     (Path(folder) / FILE).write_text(json.dumps(note) + "\n")
 
 
-def trained_words(folder: Path, size: int) -> np.ndarray | None:
+def trained_words(folder: Path, size: int) -> NDArray[Any] | None:
     """Return the mask (V) of the entries of a dictionary of *size* that the training text has; None if nothing says so.
 
     Raises:

@@ -4,6 +4,7 @@ import itertools
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from fairseq_groc.dictionary import load_dictionary, real_words
 from fairseq_groc.errors import DataError
@@ -22,7 +23,7 @@ logger = logging.getLogger(__name__)
 NAMED = 5  # entries of each kind
 
 
-def lexicon_of(args, words: Sequence[str] | None = None) -> Lexicon:
+def lexicon_of(args: Any, words: Sequence[str] | None = None) -> Lexicon:
     """Return the lexicon that the options say.
 
     Args:
@@ -52,7 +53,7 @@ def _report_unused(lexicon: FileLexicon, words: Sequence[str]) -> None:
             logger.warning(f"{lexicon.path}: {len(some):,} of {len(lexicon):,} entries {what}: {named}{more}")
 
 
-def tables_of(folder: Path, args) -> LexiconTables:
+def tables_of(folder: Path, args: Any) -> LexiconTables:
     """Build and save the tables of the dictionary in *folder* as the options say."""
     path = folder / "dict.txt"
     words = load_dictionary(path).symbols if path.exists() else None

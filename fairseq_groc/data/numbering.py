@@ -21,8 +21,8 @@ class Text(NamedTuple):
     """A text in a file of numbers: where, the length of each line with its ``</s>``, and the counts of its words."""
 
     path: Path
-    lengths: array
-    counts: Counter
+    lengths: "array[int]"
+    counts: Counter[str]
 
 
 class Numbering:
@@ -30,8 +30,8 @@ class Numbering:
 
     def __init__(self, eos: str) -> None:
         self._eos = eos
-        self._numbers: dict[str, int] = defaultdict()
-        self._numbers.default_factory = self._numbers.__len__  # type: ignore[attr-defined]
+        self._numbers: defaultdict[str, int] = defaultdict()
+        self._numbers.default_factory = self._numbers.__len__
 
     def write(self, path: Path, lines: Iterable[str]) -> Text:
         """Write the numbers of a text's words, and count them; equal counts keep the order of first appearance.

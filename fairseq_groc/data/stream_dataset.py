@@ -6,17 +6,19 @@ import itertools
 import os
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from fairseq.data import Dictionary, FairseqDataset, data_utils, indexed_dataset
+from numpy.typing import NDArray
 
 from fairseq_groc.data.fingerprint import check_binarised
 from fairseq_groc.data.streams import BatchPlan, plan_lines, plan_text
 from fairseq_groc.errors import DataError
 
 
-def open_text(path: str, dictionary: Dictionary, dataset_impl: str | None, combine: bool):
+def open_text(path: str, dictionary: Dictionary, dataset_impl: str | None, combine: bool) -> Any:
     """Open binarised text at the prefix *path*.
 
     Raises:
@@ -80,7 +82,7 @@ class StreamDataset(FairseqDataset):
         carries_state: whether the model carries states (then the order of blocks in training is theirs)
     """
 
-    def __init__(self, lines, name: str, dictionary: Dictionary, independent_lines: bool, carries_state: bool):
+    def __init__(self, lines: Any, name: str, dictionary: Dictionary, independent_lines: bool, carries_state: bool):
         self.lines = lines
         self.name = name
         self.dictionary = dictionary
@@ -127,13 +129,13 @@ class StreamDataset(FairseqDataset):
     def __len__(self) -> int:
         return len(self.lines)
 
-    def __getitem__(self, plan: BatchPlan) -> dict:
+    def __getitem__(self, plan: BatchPlan) -> dict[str, Any]:
         return self._batch(plan)
 
-    def collater(self, samples: list[dict]) -> dict:
+    def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
         return samples[0]
 
-    def _batch(self, plan: BatchPlan) -> dict:
+    def _batch(self, plan: BatchPlan) -> dict[str, Any]:
         pad, eos = self.dictionary.pad(), self.dictionary.eos()
         shape = (len(plan.rows), plan.block.end - plan.block.begin)
         source, target = torch.full(shape, pad), torch.full(shape, pad)
@@ -153,7 +155,7 @@ class StreamDataset(FairseqDataset):
             "target": target,
         }
 
-    def _attributes(self, plan: BatchPlan) -> dict:
+    def _attributes(self, plan: BatchPlan) -> dict[str, Any]:
         """Return what else the model is told of a batch: ``context``, of its lines, reaches the prefix encoder. None as yet."""
         return {}
 
@@ -184,7 +186,7 @@ class StreamDataset(FairseqDataset):
         return int(self.lines.sizes[index])
 
     @property
-    def sizes(self) -> np.ndarray:
+    def sizes(self) -> NDArray[Any]:
         return np.asarray(self.lines.sizes)
 
     @property
@@ -206,10 +208,10 @@ class LinesForInference(FairseqDataset):
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def __getitem__(self, index: int) -> dict:
+    def __getitem__(self, index: int) -> dict[str, Any]:
         return {"id": index, "tokens": self.tokens[index]}
 
-    def collater(self, samples: list[dict]) -> dict:
+    def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
         pad, eos = self.dictionary.pad(), self.dictionary.eos()
         # prepending </s> and dropping the last token is what move_eos_to_beginning does for lines that end in </s>
         source = [torch.cat([s["tokens"].new_tensor([eos]), s["tokens"][:-1]]) for s in samples]

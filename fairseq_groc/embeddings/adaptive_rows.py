@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from fairseq_groc.embeddings.base import WordEmbedding, register_embedding
 from fairseq_groc.embeddings.rows import WordRows, saved_words
+from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.errors import OptionError
 from fairseq_groc.registry import Option
 
@@ -56,7 +57,7 @@ class AdaptiveRows(WordEmbedding):
     def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> AdaptiveRows:
         return cls(words, dim, settings["output_cutoffs"], settings["output_factor"])
 
-    def begin(self, vocabulary, limit: float) -> None:
+    def begin(self, vocabulary: Vocabulary | None, limit: float) -> None:
         for table in self._tables():
             table.begin(None, limit)
 
@@ -68,7 +69,7 @@ class AdaptiveRows(WordEmbedding):
     def _tables(self) -> list[WordRows]:
         return [rows for rows in self.bins if isinstance(rows, WordRows)]
 
-    def forward(self, vocabulary=None) -> Tensor:
+    def forward(self, vocabulary: Vocabulary | None = None) -> Tensor:
         """Return the embeddings of all words, (V, d), or those of ``part``."""
         if self.part != slice(None):
             return self._some(self._place[self.part])
@@ -93,7 +94,7 @@ class AdaptiveRows(WordEmbedding):
         new = torch.arange(first, first + len(words), device=self._place.device)
         self._place = torch.cat([self._place, new])
 
-    def upgrade_state_dict_named(self, state_dict, name: str) -> None:
+    def upgrade_state_dict_named(self, state_dict: dict[str, Any], name: str) -> None:
         """Put every word into the bin that it has in *state_dict* (fairseq calls it before loading)."""
         prefix = f"{name}.bins." if name else "bins."
         saved = [saved_words(state_dict, f"{prefix}{i}.") for i in range(len(self.bins))]

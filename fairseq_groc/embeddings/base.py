@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor, nn
@@ -65,7 +65,7 @@ CORRECTIONS = {  # of all embeddings that are no tables
 }
 
 
-def register_embedding(name: str, **options: Option):
+def register_embedding(name: str, **options: Option) -> Callable[[Any], Any]:
     """Register a subclass of ``WordEmbedding`` by the name that heads call for: ``register_head(..., embedding=name)``.
 
     Args:

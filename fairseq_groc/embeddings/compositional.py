@@ -30,7 +30,7 @@ SURFACE = {  # options besides --char-filters, which all that reads spellings ha
 DEFAULT_CHUNK = 32_768  # forms at a time: up to 3 GB with the released model's filters
 
 
-def products_in(precision: torch.dtype | None, like: Tensor) -> AbstractContextManager:
+def products_in(precision: torch.dtype | None, like: Tensor) -> AbstractContextManager[Any]:
     """Make matrix products in *precision* on the device of a tensor; None: as they are made there."""
     return nullcontext() if precision is None else torch.autocast(like.device.type, dtype=precision)
 
@@ -114,7 +114,7 @@ class SurfaceEncoder(nn.Module):
         """Return what the projection gets, (f, C), in the type that its product is made in."""
         return self._in_chunks(self._features, vocabulary, forms)
 
-    def _in_chunks(self, encode: Callable, vocabulary: Vocabulary, forms: Tensor | None) -> Tensor:
+    def _in_chunks(self, encode: Callable[..., Tensor], vocabulary: Vocabulary, forms: Tensor | None) -> Tensor:
         count = vocabulary.num_forms if forms is None else len(forms)
         if count <= 2 * self.chunk:  # two pieces would save too little for encoding all of them twice
             return encode(vocabulary, forms)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -101,5 +102,5 @@ class Corrections(nn.Module):
         return corrected if outputs is inputs else torch.addcmul(inputs, rows, m), corrected, bias
 
 
-def _look_again(corrections: Corrections, _) -> None:
+def _look_again(corrections: Corrections, _: Any) -> None:
     corrections.look_again()

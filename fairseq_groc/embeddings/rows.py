@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from fairseq_groc.dictionary import is_predictable, spelling
 from fairseq_groc.embeddings.base import WordEmbedding, register_embedding
 from fairseq_groc.embeddings.growth import GrowingRows
+from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.modules.packed_state import pack, unpack
 
 
@@ -45,7 +46,7 @@ class WordRows(WordEmbedding):
     def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> WordRows:
         return cls(words, dim)
 
-    def forward(self, vocabulary=None) -> Tensor:
+    def forward(self, vocabulary: Vocabulary | None = None) -> Tensor:
         """Return the rows, (V, width), or those of ``part``."""
         return self.weight if self.part == slice(None) else self.weight[self.part]
 
@@ -66,7 +67,7 @@ class WordRows(WordEmbedding):
         """Return the mask (V) of words that never had a row, or None if all had."""
         return self._missing if self._any_missing else None
 
-    def train(self, mode: bool = True):
+    def train(self, mode: bool = True) -> WordRows:
         if mode:
             self._any_missing = False  # from here on every row is trained
             self._trained, self._examples = range(len(self.words)), None
@@ -82,10 +83,10 @@ class WordRows(WordEmbedding):
         missing = self._missing if self._any_missing else torch.zeros_like(self._missing)
         return torch.cat([pack(self.words), missing.float().cpu()])
 
-    def set_extra_state(self, state) -> None:
+    def set_extra_state(self, state: Any) -> None:
         """The words were used in ``upgrade_state_dict_named``, before the shapes were compared."""
 
-    def upgrade_state_dict_named(self, state_dict, name: str) -> None:
+    def upgrade_state_dict_named(self, state_dict: dict[str, Any], name: str) -> None:
         """Rearrange the rows of *state_dict* for this module's words (called by fairseq before strict loading)."""
         prefix = name + "." if name else ""
         rows = state_dict.get(prefix + "weight")

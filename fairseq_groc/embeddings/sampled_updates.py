@@ -7,7 +7,7 @@ the update) alone, so it is the same on every worker and after resuming.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -187,14 +187,22 @@ class _ProjectAll(torch.autograd.Function):
     """Project all kept rows; the gradient of those that were renewed is scaled, the others get none."""
 
     @staticmethod
-    def forward(ctx, renewed: Tensor, weight: Tensor, which: Tensor, scale: Tensor, kept: DriftingRows, watch) -> Tensor:
+    def forward(
+        ctx: Any,
+        renewed: Tensor,
+        weight: Tensor,
+        which: Tensor,
+        scale: Tensor,
+        kept: DriftingRows,
+        watch: Callable[[Tensor], None] | None,
+    ) -> Tensor:
         ctx.save_for_backward(weight, which, scale)
         ctx.kept, ctx.watch, ctx.dtype = kept, watch, renewed.dtype
         with torch.autocast(weight.device.type, enabled=False):
             return kept.times(weight)
 
     @staticmethod
-    def backward(ctx, grad: Tensor):  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         weight, which, scale = ctx.saved_tensors
         ctx.watch(grad)
         with torch.autocast(weight.device.type, enabled=False):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -87,13 +87,15 @@ class _Place(torch.autograd.Function):
     """Return all rows; the gradient of the chosen ones, scaled, goes to what was composed."""
 
     @staticmethod
-    def forward(ctx, now: Tensor, chosen: Tensor, scale: Tensor, rows: Tensor, watch: Callable | None) -> Tensor:
+    def forward(
+        ctx: Any, now: Tensor, chosen: Tensor, scale: Tensor, rows: Tensor, watch: Callable[[Tensor], None] | None
+    ) -> Tensor:
         ctx.save_for_backward(chosen, scale)
         ctx.watch, ctx.dtype = watch, now.dtype
         return rows
 
     @staticmethod
-    def backward(ctx, grad: Tensor):  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         chosen, scale = ctx.saved_tensors
         if ctx.watch is not None:
             ctx.watch(grad)

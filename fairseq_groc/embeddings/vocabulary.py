@@ -6,9 +6,11 @@ V: words; F: forms (the V words first); W: n-gram widths; G_w: distinct n-grams 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fairseq_groc.dictionary import SPECIAL, spelling
@@ -18,15 +20,16 @@ from fairseq_groc.modules.bags import Bags
 # Symbols of a spelling: 256 bytes, then these.
 BEGIN, END, FILL, FIRST_SPECIAL = 256, 257, 258, 259
 NUM_SYMBOLS = FIRST_SPECIAL + len(SPECIAL)  # which have a symbol each: they are no spellings
+Rows = tuple[NDArray[Any], NDArray[Any]]  # items of all words, and where each word's begin
 
 
-def spell(forms: Sequence[bytes], num_special: int = len(SPECIAL)) -> tuple[np.ndarray, np.ndarray]:
+def spell(forms: Sequence[bytes], num_special: int = len(SPECIAL)) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the symbols of all forms, one after the other, and where each form begins (F + 1 offsets).
 
     A form is BEGIN, its bytes, END, whole however long it is, so two different words never share a spelling.
     The first *num_special* forms are the dictionary's special entries: one symbol of their own.
     """
-    pieces: list[np.ndarray] = []
+    pieces: list[NDArray[Any]] = []
     for i, form in enumerate(forms):
         body = np.array([FIRST_SPECIAL + i]) if i < num_special else np.frombuffer(form, dtype=np.uint8)
         pieces.append(np.concatenate([[BEGIN], body, [END]]))
@@ -34,7 +37,7 @@ def spell(forms: Sequence[bytes], num_special: int = len(SPECIAL)) -> tuple[np.n
     return np.concatenate(pieces).astype(np.int64), offsets
 
 
-def distinct_ngrams(symbols: np.ndarray, offsets: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def distinct_ngrams(symbols: NDArray[Any], offsets: NDArray[Any], width: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return the distinct n-grams (G, width), for every window its n-gram, and where each form's windows begin.
 
     A form shorter than the window is filled up on the right, so every form has at least one window.
@@ -69,7 +72,9 @@ class Vocabulary(nn.Module):
         num_special: how many forms at the beginning are the dictionary's special entries
     """
 
-    def __init__(self, forms: Sequence[bytes], relations, definitions, widths: Sequence[int], num_special: int = len(SPECIAL)):
+    def __init__(
+        self, forms: Sequence[bytes], relations: Rows, definitions: Rows, widths: Sequence[int], num_special: int = len(SPECIAL)
+    ):
         super().__init__()
         self.num_words = len(relations[1]) - 1
         self.num_forms = len(forms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor, nn
@@ -45,7 +45,7 @@ class PrefixEncoder(nn.Module):
 ENCODERS: Registry[type[PrefixEncoder]] = Registry("prefix encoder")
 
 
-def register_encoder(name: str, **options: Option):
+def register_encoder(name: str, **options: Option) -> Callable[[Any], Any]:
     """Register a subclass of ``PrefixEncoder`` as a choice of ``--prefix-encoder``.
 
     Args:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
+import torch
 from fairseq.utils import apply_to_sample
 from torch import Tensor
 
@@ -50,14 +52,14 @@ class CarriedState:
         if self._update is None:
             _keep_newest(states, 2)
 
-    def state_dict(self) -> dict:
+    def state_dict(self) -> dict[str, Any]:
         """Return the newest state of every text as plain types and CPU tensors."""
         newest = {text: list(states.items())[-1:] for text, states in self._states.items()}
         return {
             text: [[list(key), apply_to_sample(Tensor.cpu, state)] for key, state in states] for text, states in newest.items()
         }
 
-    def load_state_dict(self, saved: dict, device, dtype) -> None:
+    def load_state_dict(self, saved: dict[str, Any], device: torch.device, dtype: torch.dtype) -> None:
         """Take what ``state_dict`` returned, numbers with a point as *dtype*."""
 
         def moved(tensor: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ n: tokens of a text; V: vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -51,7 +51,7 @@ class Bin:
         return {"label": self.label(), **asdict(self)}
 
 
-def count_occurrences(lines, size: int) -> Tensor:
+def count_occurrences(lines: Iterable[Tensor], size: int) -> Tensor:
     """Return how often each word occurs in a text, (V), from the numbers of its words, line by line."""
     return torch.bincount(torch.cat([line.long() for line in lines]), minlength=size)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fairseq.data.data_utils import post_process
 
@@ -65,7 +65,7 @@ def check_symbol(symbol: str, symbols: Sequence[str]) -> None:
     raise OptionError(f"--remove-bpe '{symbol}': the vocabulary has no pieces marked so; {remedy}")
 
 
-def raw_lines(lines: Iterable, symbols: Sequence[str], symbol: str = "none") -> Iterator[str]:
+def raw_lines(lines: Iterable[Any], symbols: Sequence[str], symbol: str = "none") -> Iterator[str]:
     """Yield binarised lines as the text that they were made from.
 
     Args:

@@ -3,12 +3,14 @@
 import logging
 import os
 import textwrap
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import DataError, GrocError, LexiconError
 from fairseq_groc.files import check_archive
 from fairseq_groc.lexicon import Lexicon, open_lexicons
@@ -19,7 +21,7 @@ from fairseq_groc.tasks.config import adapter_fields
 logger = logging.getLogger(__name__)
 
 
-def load(path: str, data: str, **options):
+def load(path: str, data: str, **options: Any) -> Any:
     """Return a checkpoint with the vocabulary of a data folder, as ``from_pretrained`` does, for evaluation.
 
     Raises:
@@ -50,7 +52,7 @@ def load(path: str, data: str, **options):
     return hub
 
 
-def check_weights(model, checkpoint: Path) -> None:
+def check_weights(model: Any, checkpoint: Path) -> None:
     """Refuse a model that no figure can come from.
 
     Raises:
@@ -66,7 +68,7 @@ def check_weights(model, checkpoint: Path) -> None:
         raise DataError(f"{checkpoint}: its word embeddings are no numbers (NaN): the checkpoint is broken. Give another one.")
 
 
-def adapter_options(args) -> dict[str, Any]:
+def adapter_options(args: Namespace) -> dict[str, Any]:
     """Return the options of adapters, as given or by default; a command without them takes tuned ones if told to."""
     if not hasattr(args, "uniform_weight"):
         return {"no_tuned_adapters": not getattr(args, "tuned_adapters", False)}
@@ -74,7 +76,7 @@ def adapter_options(args) -> dict[str, Any]:
     return {option.name: getattr(args, option.name) for option in adapter_fields()}
 
 
-def open_split(args, **options):
+def open_split(args: Namespace, **options: Any) -> tuple[Any, StreamDataset]:
     """Return the loaded checkpoint and the text to score.
 
     Args:

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tabulate import tabulate
 
@@ -55,7 +56,7 @@ def check_out(path: Path | None, drawn: bool = True) -> None:
         pyplot()
 
 
-def write_json(path: Path, value) -> None:
+def write_json(path: Path, value: Any) -> None:
     """Write numbers; "inf" stands for what is infinite and null for what is no number, since JSON has neither.
 
     An interrupted write leaves what was there.
@@ -64,7 +65,7 @@ def write_json(path: Path, value) -> None:
         file.write(json.dumps(_plain(value), indent=1, allow_nan=False) + "\n")
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -91,7 +92,7 @@ def _processor() -> str:
     return f"CPU {names[0]} ({os.cpu_count()} cores)" if names else "CPU"
 
 
-def label_log_axis(axis) -> None:
+def label_log_axis(axis: Any) -> None:
     """Write the numbers of a logarithmic axis of matplotlib in full, and no more of them than there is room for."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
@@ -103,7 +104,7 @@ def label_log_axis(axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def save_figure(figure, path: Path) -> None:
+def save_figure(figure: Any, path: Path) -> None:
     """Write a picture, in the format that the name says, and close it."""
     with replace_file(path, "wb") as file:
         figure.tight_layout()
@@ -111,7 +112,7 @@ def save_figure(figure, path: Path) -> None:
     pyplot().close(figure)
 
 
-def pyplot():
+def pyplot() -> Any:
     """Return matplotlib's pyplot, for pictures in files.
 
     Raises:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from fairseq import utils
@@ -34,7 +35,7 @@ class Place:
     workers: int = 1
 
 
-def blocks(model, dataset: StreamDataset, place: Place, begin: int = 0) -> Iterator[dict]:
+def blocks(model: Any, dataset: StreamDataset, place: Place, begin: int = 0) -> Iterator[dict[str, Any]]:
     """Yield the batches of a worker's streams in their order, on the model's device; a bar shows how far it is.
 
     Args:
@@ -76,7 +77,7 @@ class TokenScores:
 
 @torch.no_grad()
 def score(
-    model, dataset: StreamDataset, place: Place, verify_every: int = 0, words: Tensor | None = None, chunk: int = 16_384
+    model: Any, dataset: StreamDataset, place: Place, verify_every: int = 0, words: Tensor | None = None, chunk: int = 16_384
 ) -> TokenScores:
     """Score every token of a worker's streams at the targets alone.
 
@@ -105,7 +106,9 @@ def score(
     return scores
 
 
-def _by_full_distributions(model, sample: dict, real: Tensor, words: Tensor | None, scores: TokenScores) -> tuple[Tensor, Tensor]:
+def _by_full_distributions(
+    model: Any, sample: dict[str, Any], real: Tensor, words: Tensor | None, scores: TokenScores
+) -> tuple[Tensor, Tensor]:
     """Return the log-probabilities of the targets, (B, T), of the adapted model and the model alone."""
     output = model(**sample["net_input"])
     own = torch.log_softmax(output[0].float(), -1)

@@ -3,6 +3,7 @@
 import re
 import statistics
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +37,7 @@ class Speed(NamedTuple):
     peak: float
 
 
-def trained(data: Path, options: list) -> Speed:
+def trained(data: Path, options: Sequence[Any]) -> Speed:
     """Train for a few updates.
 
     Raises:

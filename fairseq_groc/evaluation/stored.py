@@ -23,7 +23,7 @@ TUNED = "adapters.json"  # in the data folder: settings by the model's fingerpri
 FORMAT = 2  # of it; raise whenever the meaning of the settings or of the fingerprint changes
 
 
-def fingerprint(decoder) -> str:
+def fingerprint(decoder: Any) -> str:
     """Return a digest of a decoder's parameters and of its vocabulary: the words, and the lexicon that they were looked up in.
 
     Buffers are not in it: some come and go with what was read, and those of a vocabulary follow from it.
@@ -32,7 +32,7 @@ def fingerprint(decoder) -> str:
     return hashlib.sha256(f"{module_fingerprint(decoder, buffers=False)} {vocabulary}".encode()).hexdigest()
 
 
-def tuned_adapters(data: Path, decoder) -> tuple[AdapterSettings, str | None] | None:
+def tuned_adapters(data: Path, decoder: Any) -> tuple[AdapterSettings, str | None] | None:
     """Return the settings that were tuned for this model over this folder's vocabulary, with the folder of the text that
     an unbounded cache remembered, and say so; None: there are none.
 
@@ -53,7 +53,7 @@ def tuned_adapters(data: Path, decoder) -> tuple[AdapterSettings, str | None] | 
     return settings, tuned.get("cache_text")
 
 
-def store_tuned(data: Path, decoder, settings: AdapterSettings, **found: Any) -> None:
+def store_tuned(data: Path, decoder: Any, settings: AdapterSettings, **found: Any) -> None:
     """Write the settings for this model, and what is known of how they were found, beside those of others."""
     path = data / TUNED
     with FileLock(data / f".{TUNED}.lock"):  # another model may be tuned at the same time
@@ -88,7 +88,7 @@ def _in_range(models: Any) -> bool:
     )
 
 
-def open_remembered(folder: Path, decoder) -> EntryStore:
+def open_remembered(folder: Path, decoder: Any) -> EntryStore:
     """Open the entries of a text that ``python -m fairseq_groc remember`` has stored.
 
     Raises:

@@ -54,7 +54,7 @@ class States:
         place: how the text is read
     """
 
-    def __init__(self, model, dataset: StreamDataset, place: Place):
+    def __init__(self, model: Any, dataset: StreamDataset, place: Place):
         self.model, self._dataset, self._place = model, dataset, place
         self.padding = dataset.dictionary.pad()
         self._file = tempfile.TemporaryFile(prefix="groc-tune-")
@@ -62,10 +62,10 @@ class States:
     def __enter__(self) -> States:
         return self
 
-    def __exit__(self, *error) -> None:
+    def __exit__(self, *error: object) -> None:
         self._file.close()
 
-    def blocks(self) -> Iterator[dict]:
+    def blocks(self) -> Iterator[dict[str, Any]]:
         """Yield the batches."""
         return blocks(self.model, self._dataset, self._place)
 
@@ -73,7 +73,7 @@ class States:
         """Append those of a block, (B, T, d)."""
         np.save(self._file, h.float().cpu().numpy())
 
-    def __iter__(self) -> Iterator[tuple[Tensor, dict]]:
+    def __iter__(self) -> Iterator[tuple[Tensor, dict[str, Any]]]:
         """Yield those of every block, and the batch."""
         self._file.seek(0)
         for sample in self.blocks():
@@ -130,7 +130,7 @@ def _settings_of(grid: Grid, missing: Sequence[tuple[float, ...]]) -> list[Adapt
     return [AdapterSettings(**weight, **dict(zip(grid.cache_options(), chosen, strict=True))) for chosen in missing]
 
 
-def _mass(views: list, target: Tensor, settings: Sequence[tuple[float, ...]]) -> tuple[Tensor, Tensor]:
+def _mass(views: list[Any], target: Tensor, settings: Sequence[tuple[float, ...]]) -> tuple[Tensor, Tensor]:
     """Return for each setting the log of the mass on the targets, and where anything is remembered, (S, B, T) each."""
     found: list[list[tuple[Tensor, Tensor]]] = []  # by stream of each view, of each setting that it has
     for view in views:

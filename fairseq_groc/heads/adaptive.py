@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.heads.base import register_head
 from fairseq_groc.heads.table import BiasedOutput, TiedOutput
 from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK, chunked_cross_entropy
@@ -66,10 +67,10 @@ class HierarchicalOutput(BiasedOutput):
     def get_extra_state(self) -> Tensor:
         return pack({"bins": dict(zip(self.words, self.number.tolist(), strict=True))})
 
-    def set_extra_state(self, state) -> None:
+    def set_extra_state(self, state: Any) -> None:
         """The bins were taken over in ``upgrade_state_dict_named``."""
 
-    def upgrade_state_dict_named(self, state_dict, name: str) -> None:
+    def upgrade_state_dict_named(self, state_dict: dict[str, Any], name: str) -> None:
         """Give every word the bin that it had in training (fairseq calls it before loading)."""
         key = f"{name}._extra_state" if name else "_extra_state"
         saved = unpack(state_dict.setdefault(key, self.get_extra_state()))["bins"]
@@ -86,7 +87,7 @@ class HierarchicalOutput(BiasedOutput):
         self._sizes[last] += count
         self.words.extend(words)
 
-    def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
+    def forward(self, embeddings: Tensor, vocabulary: Vocabulary | None = None) -> tuple[Tensor, Tensor]:
         return embeddings, self.biases()
 
     def _first(self, outputs: Tensor, bias: Tensor, members: Sequence[Tensor]) -> tuple[Tensor, Tensor]:

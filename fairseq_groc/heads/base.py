@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_groc.embeddings.base import EMBEDDINGS, FILTERS
+from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK, chunked_cross_entropy
 from fairseq_groc.registry import Option, Registry
 
@@ -43,7 +44,7 @@ class OutputHead(nn.Module):
         """Say whether it takes h of whatever size: ``from_settings`` gets that for d then. Otherwise h is mapped to d first."""
         return False
 
-    def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
+    def forward(self, embeddings: Tensor, vocabulary: Vocabulary | None = None) -> tuple[Tensor, Tensor]:
         """Return E_out (V, width) and b (V).
 
         Args:
@@ -92,7 +93,7 @@ class Head(NamedTuple):
 HEADS: Registry[Head] = Registry("output head", EMBEDDINGS.options)
 
 
-def register_head(name: str, embedding: str = "rows", **options: Option):
+def register_head(name: str, embedding: str = "rows", **options: Option) -> Callable[[Any], Any]:
     """Register a subclass of ``OutputHead`` as a choice of ``--output-head``.
 
     Args:

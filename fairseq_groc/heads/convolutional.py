@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from fairseq_groc.embeddings.base import CORRECTIONS
 from fairseq_groc.embeddings.compositional import SURFACE, SurfaceEncoder
 from fairseq_groc.embeddings.rows import WordRows
+from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.heads.base import OutputHead, register_head
 
 
@@ -42,6 +43,6 @@ class ConvolutionalOutput(OutputHead):
     def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> ConvolutionalOutput:
         return cls(words, SurfaceEncoder.from_settings(dim, settings), dim, settings["correction_dim"])
 
-    def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
+    def forward(self, embeddings: Tensor, vocabulary: Vocabulary | None = None) -> tuple[Tensor, Tensor]:
         encoded = self.surface(vocabulary)[: len(embeddings)]
         return torch.add(encoded, self.mapping(self.correction())), self.bias().squeeze(1)

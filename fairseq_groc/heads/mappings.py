@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.heads.base import ACTIVATIONS, OutputHead, register_head
 from fairseq_groc.heads.table import BiasedOutput
 from fairseq_groc.modules.dropout import VariationalDropout
@@ -27,7 +28,7 @@ class BilinearOutput(BiasedOutput):
     def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> BilinearOutput:
         return cls(words, dim)
 
-    def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
+    def forward(self, embeddings: Tensor, vocabulary: Vocabulary | None = None) -> tuple[Tensor, Tensor]:
         return self.mapping(embeddings), self.biases()
 
 
@@ -56,7 +57,7 @@ class DualNonlinearOutput(BiasedOutput):
     def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> DualNonlinearOutput:
         return cls(words, dim, settings["output_joint_dim"] or dim, settings["output_activation"])
 
-    def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
+    def forward(self, embeddings: Tensor, vocabulary: Vocabulary | None = None) -> tuple[Tensor, Tensor]:
         return self.activation(self.output(embeddings)), self.biases()
 
     def query(self, h: Tensor) -> Tensor:
@@ -141,7 +142,7 @@ class DeepResidualOutput(BiasedOutput):
     def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> DeepResidualOutput:
         return cls(words, OutputNetwork.from_settings(dim, settings))
 
-    def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
+    def forward(self, embeddings: Tensor, vocabulary: Vocabulary | None = None) -> tuple[Tensor, Tensor]:
         return self.network(embeddings), self.biases()
 
 
@@ -178,7 +179,7 @@ class CompositionalOutput(OutputHead):
         network, mapped = OutputNetwork.from_settings(dim, settings), settings["output_query"] == "linear"
         return cls(dim, network, settings["bias_activation"], mapped)
 
-    def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
+    def forward(self, embeddings: Tensor, vocabulary: Vocabulary | None = None) -> tuple[Tensor, Tensor]:
         output = self.network(embeddings)  # (V, d)
         return output, self.bias_activation(self.bias(output)).squeeze(1)  # (V)
 

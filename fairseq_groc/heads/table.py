@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from fairseq_groc.embeddings.rows import WordRows
+from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.heads.base import OutputHead, register_head
 from fairseq_groc.registry import Option
 
@@ -37,7 +38,7 @@ class TiedOutput(BiasedOutput):
     def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> TiedOutput:
         return cls(words)
 
-    def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
+    def forward(self, embeddings: Tensor, vocabulary: Vocabulary | None = None) -> tuple[Tensor, Tensor]:
         return embeddings, self.biases()
 
 
@@ -71,5 +72,5 @@ class LookupOutput(BiasedOutput):
     def takes_any_width(settings: dict[str, Any]) -> bool:
         return settings["lookup_width"] == "encoder"
 
-    def forward(self, embeddings: Tensor, vocabulary=None) -> tuple[Tensor, Tensor]:
+    def forward(self, embeddings: Tensor, vocabulary: Vocabulary | None = None) -> tuple[Tensor, Tensor]:
         return self.rows(), self.biases()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from fairseq_groc.registry import Registry
 
@@ -48,17 +48,18 @@ class Lexicon(Protocol):
         """Return the entry of *word*, at most so many relations and gloss words."""
 
 
+Made = TypeVar("Made", bound=Callable[..., Any])
 LEXICONS: Registry[Callable[..., Lexicon]] = Registry("lexicon")
 
 
-def register_lexicon(name: str):
+def register_lexicon(name: str) -> Callable[[Made], Made]:
     """Register a class, or a function that returns a lexicon: ``--lexicon-path NAME`` calls it, ``NAME:TEXT`` with the text.
 
     Raises:
         OptionError: a name that is taken.
     """
 
-    def register(cls):
+    def register(cls: Made) -> Made:
         LEXICONS.add(name, cls)
         return cls
 

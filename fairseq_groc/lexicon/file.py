@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from fairseq_groc.dictionary import is_symbol
 from fairseq_groc.errors import LexiconError
@@ -39,7 +40,7 @@ class FileLexicon:
         capitals = (word for word in reversed(self._entries) if word.lower() not in self._entries)
         self._lowered = {word.lower(): self._entries[word] for word in capitals}  # the first of several
 
-    def _add(self, line: bytes, number: int, parse) -> None:
+    def _add(self, line: bytes, number: int, parse: Callable[[str], Any]) -> None:
         try:
             word, relations, definition = parse(line.decode("utf-8"))
             _check(word, relations, definition)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from filelock import FileLock
+from numpy.typing import NDArray
 from tqdm import tqdm
 
 from fairseq_groc.dictionary import spelling, words_fingerprint
@@ -31,7 +32,7 @@ HEADER = "header.json"
 MAX_RELATIONS = 3  # GroC, appendix B.1
 MAX_DEFINITION = 10  # GroC, appendix B.1
 # int32 indexes 2 * 10**9 forms, a thousand times the words of any language; offsets count list items: int64.
-_DTYPES: dict[str, np.dtype] = {
+_DTYPES: dict[str, np.dtype[Any]] = {
     "form_bytes": np.dtype("u1"),
     "form_offsets": np.dtype("<i8"),
     "relations": np.dtype("<i4"),
@@ -85,12 +86,12 @@ class LexiconTables:
         origin: the lexicon that they were made from
     """
 
-    form_bytes: np.ndarray
-    form_offsets: np.ndarray
-    relations: np.ndarray
-    relation_offsets: np.ndarray
-    definitions: np.ndarray
-    definition_offsets: np.ndarray
+    form_bytes: NDArray[np.uint8]
+    form_offsets: NDArray[np.int64]
+    relations: NDArray[np.int32]
+    relation_offsets: NDArray[np.int64]
+    definitions: NDArray[np.int32]
+    definition_offsets: NDArray[np.int64]
     origin: Origin
 
     @property
@@ -124,7 +125,7 @@ class LexiconTables:
             definition_offsets=glosses[1],
         )
 
-    def word_digests(self) -> np.ndarray:
+    def word_digests(self) -> NDArray[np.uint64]:
         """Return 64 bits of each word and of what it is made of, (V): the same words made of the same have the same."""
         forms = np.frombuffer(b"".join(map(_digest, self.forms())), dtype="<u8")
         related, glosses = forms[self.relations].tobytes(), forms[self.definitions].tobytes()
@@ -190,7 +191,7 @@ def _digest(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=8).digest()
 
 
-def _offsets(rows: Sequence) -> np.ndarray:
+def _offsets(rows: Sequence[Any]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
 
 
@@ -288,7 +289,7 @@ def _check_format(header: Any, expected: int) -> None:
 
 def _check(tables: LexiconTables, words: Sequence[str]) -> None:
     """Refuse arrays that point beyond each other: kernels read what an index says."""
-    of_words = {"relation": tables.relations, "definition": tables.definitions}
+    of_words: dict[str, NDArray[Any]] = {"relation": tables.relations, "definition": tables.definitions}
     for kind, items in {"form": tables.form_bytes, **of_words}.items():
         offsets = getattr(tables, f"{kind}_offsets")
         if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(items) or (offsets[1:] < offsets[:-1]).any():

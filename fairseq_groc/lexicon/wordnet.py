@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.base import Entry, Relation, gloss_words, register_lexicon
@@ -84,18 +85,18 @@ def _download_nltk() -> Path | None:
     return _find_nltk()
 
 
-def _reader(path: Path):
+def _reader(path: Path) -> Any:
     """Open the database at *path*; the file ``lexnames``, which Debian leaves out, is not needed."""
     import nltk
     from nltk.corpus.reader.wordnet import WordNetCorpusReader
 
     class Reader(WordNetCorpusReader):
-        def open(self, file):
+        def open(self, file: str) -> Any:
             if file == "lexnames":
                 return io.StringIO("".join(f"{i:02d}\tunnamed\t0\n" for i in range(_LEXNAMES)))
             return super().open(file)
 
-        def map_wn(self, version="wordnet"):  # the mapping to other languages, which would want a second WordNet
+        def map_wn(self, version: str = "wordnet") -> None:  # the mapping to other languages, which would want a second WordNet
             return None
 
     path = path.resolve()
@@ -152,13 +153,13 @@ class WordNetLexicon:
         gloss = gloss_words(self._definition(senses[0]))[:max_definition]
         return Entry(tuple(relations.values()), tuple(gloss), senses[0].name())
 
-    def _senses(self, word: str) -> list:
+    def _senses(self, word: str) -> list[Any]:
         """Return the senses of a lower-cased word, the most used first."""
         senses = self._wordnet.synsets(word)
         forms = {form for pos in "nvar" for form in self._wordnet._morphy(word, pos)}  # morphy() gives the first alone
         return sorted(senses, key=lambda sense: -sum(lemma.count() for lemma in sense.lemmas() if lemma.name().lower() in forms))
 
-    def _definition(self, sense) -> str:
+    def _definition(self, sense: Any) -> str:
         """Return a sense's definition: NLTK cuts the examples out, and leaves "- AUTHOR" of those that are quotations."""
         parts = (part.strip() for part in sense.definition().split(";"))
         return "; ".join(part for part in parts if not part.startswith("-"))
@@ -167,7 +168,7 @@ class WordNetLexicon:
         """Return what two spellings of a relation share."""
         return related.lower()
 
-    def _related(self, senses: list) -> Iterator[tuple[str, str]]:
+    def _related(self, senses: list[Any]) -> Iterator[tuple[str, str]]:
         """Yield ``(lemma, source)``, best first; a lemma may come twice."""
         yield from _synonyms(senses)
         yield from _hyponyms(senses)
@@ -176,7 +177,7 @@ class WordNetLexicon:
         """Yield every lemma of the database."""
         return iter(self._wordnet.all_lemma_names())
 
-    def examples(self) -> Iterator[tuple]:
+    def examples(self) -> Iterator[tuple[str, str]]:
         """Yield ``(part of speech, example sentence)`` for every usage example of the database."""
         for pos in "nvar":
             for sense in self._wordnet.all_synsets(pos):
@@ -206,10 +207,10 @@ class NounsFirstLexicon(WordNetLexicon):
     def fingerprint(self) -> str:
         return f"wordnet-{self._digest()}"
 
-    def _senses(self, word: str) -> list:
+    def _senses(self, word: str) -> list[Any]:
         return self._wordnet.synsets(word)
 
-    def _definition(self, sense) -> str:
+    def _definition(self, sense: Any) -> str:
         return sense.definition()
 
     def _same(self, related: str) -> str:
@@ -225,17 +226,17 @@ class SynonymLexicon(NounsFirstLexicon):
     def fingerprint(self) -> str:
         return f"synonyms-{super().fingerprint()}"
 
-    def _related(self, senses: list) -> Iterator[tuple[str, str]]:
+    def _related(self, senses: list[Any]) -> Iterator[tuple[str, str]]:
         return iter(sorted(_synonyms(senses)))
 
 
-def _synonyms(senses: list) -> Iterator[tuple[str, str]]:
+def _synonyms(senses: list[Any]) -> Iterator[tuple[str, str]]:
     for sense in senses:
         for lemma in sense.lemma_names():
             yield lemma, f"synonym in {sense.name()}"
 
 
-def _hyponyms(senses: list) -> Iterator[tuple[str, str]]:
+def _hyponyms(senses: list[Any]) -> Iterator[tuple[str, str]]:
     for sense in senses:
         # NLTK keeps them in a set, whose order changes from run to run: take the order of the database
         for hyponym in sorted(sense.hyponyms(), key=lambda synset: (synset.pos(), synset.offset())):

@@ -159,7 +159,7 @@ class ChangingVocabulary:
         return {word: entries.lookup(word, *limits) for word in words}
 
 
-def offer_vocabulary_changes(model) -> None:
+def offer_vocabulary_changes(model: Any) -> None:
     """Make ``add_words`` and ``limit_vocabulary`` of a model's decoder methods of the model."""
     model.add_words, model.limit_vocabulary = model.decoder.add_words, model.decoder.limit_vocabulary
 

@@ -1,7 +1,7 @@
 """``groc_lstm_lm``: an LSTM language model with any of the package's heads."""
 
 import functools
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field, make_dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from fairseq.models import (
 )
 from torch import Tensor, nn
 
+from fairseq_groc.data.streams import Block
 from fairseq_groc.embeddings import EMBEDDINGS
 from fairseq_groc.encoders import ENCODERS, PrefixEncoder, State
 from fairseq_groc.encoders.carried import CarriedState, reordered
@@ -35,7 +36,7 @@ from fairseq_groc.registry import check_options, expect
 
 
 @dataclass
-class SizeConfig(SharedHeadConfig):  # type: ignore[misc, valid-type]
+class SizeConfig(SharedHeadConfig):
     """What every model has besides its word embedding and head."""
 
     decoder_embed_dim: int = field(default=300, metadata={"help": "embedding size d"})
@@ -50,7 +51,7 @@ class GrocLSTMLanguageModel(FairseqLanguageModel):
     """An LSTM language model whose vocabulary is the task's, not its own."""
 
     @classmethod
-    def build_model(cls, cfg, task):
+    def build_model(cls, cfg: Any, task: Any) -> "GrocLSTMLanguageModel":
         """Build the model for the task's dictionary; the task gives it its head.
 
         Raises:
@@ -59,11 +60,11 @@ class GrocLSTMLanguageModel(FairseqLanguageModel):
         _require_task(hasattr(task, "adapter_for"), type(task).__name__)
         return cls(GrocLSTMDecoder(task.dictionary, cfg))
 
-    def get_targets(self, sample, net_output):
+    def get_targets(self, sample: dict[str, Any], net_output: Any) -> Tensor:
         return sample["target"]
 
 
-def build_encoder(cfg) -> PrefixEncoder:
+def build_encoder(cfg: Any) -> PrefixEncoder:
     """Return the prefix encoder that the options of a model ask for.
 
     Raises:
@@ -82,7 +83,7 @@ def build_encoder(cfg) -> PrefixEncoder:
 class GrocLSTMDecoder(FairseqIncrementalDecoder):
     """Embedding, prefix encoder, logits. Embedding and logits are empty until ``attach_head`` puts the task's in their place."""
 
-    def __init__(self, dictionary, cfg):
+    def __init__(self, dictionary: Any, cfg: Any) -> None:
         super().__init__(dictionary)
         expect("count", decoder_embed_dim=cfg.decoder_embed_dim)
         encoder = build_encoder(cfg)
@@ -93,8 +94,14 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
         encoder.begin(cfg.init_range)
 
     def forward(
-        self, prev_output_tokens: Tensor, encoder_out=None, incremental_state=None, src_lengths=None, block=None, context=None
-    ):
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: Any = None,
+        incremental_state: dict[str, Any] | None = None,
+        src_lengths: Any = None,
+        block: Block | None = None,
+        context: Any = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
         """Return logits (B, T, V), -inf for impossible words.
 
         The second value has the encodings ``features``, h (B, T, width), and ``last``, what they were before dropout.
@@ -114,28 +121,28 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
         h = h.transpose(0, 1)  # (B, T, width)
         return self.output_projection(h), {"attn": None, "features": h, "last": last.transpose(0, 1)}
 
-    def _read(self, x: Tensor, before: State | None, context) -> tuple[Tensor, Tensor, State]:
+    def _read(self, x: Tensor, before: State | None, context: Any) -> tuple[Tensor, Tensor, State]:
         read = self.encoder(x, before, context)
         if not (isinstance(read, tuple) and len(read) == 3):
             raise OptionError(f"{type(self.encoder).__name__}.forward: expected (h, h before its dropout, the state after it)")
         return read
 
-    def _state_before(self, block, incremental_state, batch_size: int) -> State | None:
+    def _state_before(self, block: Block | None, incremental_state: dict[str, Any] | None, batch_size: int) -> State | None:
         if incremental_state is not None:
             return self._incremental(incremental_state).get("state")
         return self.carried[self.training].before(block, batch_size) if block is not None else None
 
-    def _keep_state(self, block, incremental_state, after: State) -> None:
+    def _keep_state(self, block: Block | None, incremental_state: dict[str, Any] | None, after: State) -> None:
         if incremental_state is not None:
             self.set_incremental_state(incremental_state, "encoder", {"state": after})
         elif block is not None:
             self.carried[self.training].after(block, after)
 
-    def reorder_incremental_state(self, incremental_state, new_order: Tensor) -> None:
+    def reorder_incremental_state(self, incremental_state: dict[str, Any] | None, new_order: Tensor) -> None:
         cached = self._incremental(incremental_state)
         self.set_incremental_state(incremental_state, "encoder", reordered(cached, new_order))
 
-    def _incremental(self, incremental_state) -> Any:
+    def _incremental(self, incremental_state: dict[str, Any] | None) -> Any:
         return self.get_incremental_state(incremental_state, "encoder") or {}
 
     def max_positions(self) -> int:
@@ -147,8 +154,8 @@ def _require_task(fits: bool, task: str) -> None:
         raise OptionError(f"--arch groc_lstm_lm works with --task wordnet_lexicon, not with {task}: give --task wordnet_lexicon")
 
 
-def _architecture(options: dict):
-    def apply(args) -> None:
+def _architecture(options: dict[str, Any]) -> Callable[[Any], None]:
+    def apply(args: Any) -> None:
         typed = set(vars(args)) if hasattr(args, "task") else set()  # else it is no command line, and has every option
         if typed:
             _require_task(args.task == "wordnet_lexicon", f"--task {args.task}")
@@ -161,7 +168,7 @@ def _architecture(options: dict):
     return apply
 
 
-def _refuse_unused(args, typed: Set[str]) -> None:
+def _refuse_unused(args: Any, typed: Set[str]) -> None:
     """Refuse what is typed for nothing; what a preset has may be for another head than the one that is typed."""
     head = getattr(args, "output_head", COMMON["output_head"].default)
     encoder = getattr(args, "prefix_encoder", "lstm")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -48,7 +49,7 @@ def load_matrices(path: Path, digest: str, device: torch.device) -> tuple[Tensor
     return tuple(matrix.to(device) for matrix in saved["matrices"])
 
 
-def _read(path: Path) -> dict | None:
+def _read(path: Path) -> dict[str, Any] | None:
     try:
         check_archive(path)
         saved = torch.load(path, map_location="cpu", weights_only=True, mmap=True)

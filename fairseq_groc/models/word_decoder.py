@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fairseq_groc.adapters import Adapter, Memory, View
@@ -36,7 +36,7 @@ OUTPUTS = ("output_projection", "fc_out", "fc3")  # what makes the logits: trans
 
 
 def attach_head(
-    decoder,
+    decoder: Any,
     settings: dict[str, Any],
     vocabulary: Vocabulary | None,
     init_range: float,
@@ -89,7 +89,7 @@ def _initialise(module: nn.Module, limit: float) -> None:
         _initialise(child, limit)
 
 
-def _output_of(decoder) -> str:
+def _output_of(decoder: Any) -> str:
     if getattr(decoder, "adaptive_softmax", None) is not None:
         raise OptionError("an output head cannot replace an adaptive softmax: leave --adaptive-softmax-cutoff and the like out")
     if not isinstance(decoder.embed_tokens, nn.Embedding):
@@ -111,12 +111,14 @@ class WordDecoder(ChangingVocabulary):
 
     output_layer_name: str
     adapter: Adapter | None = None
-    made: np.ndarray | None = None  # digests of the words and of what the vocabulary's tables make them of
+    made: NDArray[Any] | None = None  # digests of the words and of what the vocabulary's tables make them of
     any_lexicon = False
     carried: dict[bool, CarriedState] | None = None  # the decoder's between blocks, in training and not; None: it has none
     _memory: tuple[Any, Memory | None] = (None, None)  # of the streams that were read last, and where they are
 
-    def forward(self, prev_output_tokens, *args, block: Block | None = None, context=None, **kwargs):
+    def forward(
+        self, prev_output_tokens: Tensor, *args: Any, block: Block | None = None, context: Any = None, **kwargs: Any
+    ) -> tuple[Any, Any]:
         """Run the decoder; in evaluation with an adapter the second value also has its ``view`` of the block.
 
         Args:
@@ -140,7 +142,7 @@ class WordDecoder(ChangingVocabulary):
         view = memory.see(h, self._predictable(prev_output_tokens[:, -h.size(1) :]), pad)
         return scores, {**(extra if isinstance(extra, dict) else {"attn": extra}), "view": view}
 
-    def _memory_for(self, block: Block | None, incremental_state) -> Memory:
+    def _memory_for(self, block: Block | None, incremental_state: dict[str, Any] | None) -> Memory:
         """Return what the streams have said before a block, or the hypotheses before a step of generation."""
         assert self.adapter is not None
         if incremental_state is not None:
@@ -155,12 +157,12 @@ class WordDecoder(ChangingVocabulary):
         self._memory = (block.text, block.epoch, block.group, block.end), memory
         return memory
 
-    def reorder_incremental_state(self, incremental_state, new_order: Tensor) -> None:
+    def reorder_incremental_state(self, incremental_state: dict[str, Any], new_order: Tensor) -> None:
         super().reorder_incremental_state(incremental_state, new_order)  # type: ignore[misc]
         if "adapter" in incremental_state:
             incremental_state["adapter"].reorder(new_order)
 
-    def without_scores(self, model, net_input) -> tuple[Tensor, dict[str, Any], tuple[Tensor, Tensor]]:
+    def without_scores(self, model: Any, net_input: dict[str, Any]) -> tuple[Tensor, dict[str, Any], tuple[Tensor, Tensor]]:
         """Run the model, which may be wrapped; return h (B, T, d) in place of the scores, what else it returns, E_out and b."""
         layer: OutputLayer = getattr(self, self.output_layer_name)
         layer.deferred = True
@@ -171,7 +173,7 @@ class WordDecoder(ChangingVocabulary):
         _, outputs, bias = self.matrices.end()
         return h, extra, (outputs, bias)
 
-    def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
+    def get_normalized_probs(self, net_output: Any, log_probs: bool, sample: Any = None) -> Tensor:
         """Return the (log-)probabilities of the adapted model, (..., V); an impossible word has LOG_ZERO."""
         lprobs = F.log_softmax(net_output[0].float(), dim=-1)
         if not self.training:  # type: ignore[attr-defined]
@@ -180,10 +182,12 @@ class WordDecoder(ChangingVocabulary):
         return lprobs if log_probs else lprobs.exp()
 
     @staticmethod
-    def _view(extra) -> View | None:
+    def _view(extra: Any) -> View | None:
         return extra.get("view") if isinstance(extra, dict) else None
 
-    def losses(self, h: Tensor, extra, matrices: tuple[Tensor, Tensor], targets: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
+    def losses(
+        self, h: Tensor, extra: Any, matrices: tuple[Tensor, Tensor], targets: Tensor, chunk: int
+    ) -> tuple[Tensor, Tensor]:
         """Return -log p(target) of the adapted model and of the model alone, (B, T), never holding all scores; 0 for padding.
 
         Args:
@@ -191,7 +195,7 @@ class WordDecoder(ChangingVocabulary):
             targets: (B, T)
             chunk: words whose scores are held at a time
         """
-        head, pad = self.matrices.head, self.dictionary.pad()  # type: ignore[attr-defined]
+        head, pad = self.matrices.head, self.dictionary.pad()
         outputs, bias = matrices
         own = head.losses(h.flatten(0, 1), outputs, bias, targets.flatten(), pad, chunk).view(targets.shape)
         if self.training:  # type: ignore[attr-defined]
@@ -210,7 +214,7 @@ class WordDecoder(ChangingVocabulary):
         shift = self.adapter.discount(h.device) if self.adapter is not None else None
         if shift is None:
             return own
-        head, pad = self.matrices.head, self.dictionary.pad()  # type: ignore[attr-defined]
+        head, pad = self.matrices.head, self.dictionary.pad()
         if head.plain_softmax:  # a factor on a probability is a term of the bias
             return head.losses(h.flatten(0, 1), outputs, bias + shift, targets.flatten(), pad, chunk).view(targets.shape)
         lprobs = torch.log_softmax(self.matrices.log_scores(h, outputs, bias).float(), -1)
@@ -225,10 +229,10 @@ class WordDecoder(ChangingVocabulary):
         made = None if self.made is None else [len(self.made), digest_of(self.made)]
         return pack({"version": OPTIONS_VERSION, "settings": self.settings, "lexicon": self.lexicon_fingerprint, "made": made})
 
-    def set_extra_state(self, state) -> None:
+    def set_extra_state(self, state: Any) -> None:
         """The settings were compared in ``upgrade_state_dict_named``."""
 
-    def upgrade_state_dict_named(self, state_dict, name: str):
+    def upgrade_state_dict_named(self, state_dict: dict[str, Any], name: str) -> dict[str, Any]:
         """Refuse weights that were trained with other settings or another lexicon (fairseq calls it before loading).
 
         Raises:
@@ -274,7 +278,7 @@ class WordDecoder(ChangingVocabulary):
         )
 
 
-def digest_of(made: np.ndarray) -> str:
+def digest_of(made: NDArray[Any]) -> str:
     """Return a digest of digests."""
     return hashlib.sha256(made.tobytes()).hexdigest()[:16]
 

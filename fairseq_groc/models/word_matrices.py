@@ -67,7 +67,7 @@ class WordMatrices(nn.Module):
         self.vocabulary = vocabulary
         self.register_buffer("impossible", impossible, persistent=False)
         self._kept: Matrices | None = None
-        self._kept_for: tuple = ()
+        self._kept_for: tuple[Any, ...] = ()
         self._checksum: Checksum | None = Checksum()
         self._current: Matrices | None = None
         self._step: Step | None = None
@@ -234,7 +234,7 @@ class WordMatrices(nn.Module):
         """Return the mask (V) of entries with probability 0: no words, words without a row, words beyond the limit."""
         return self._wordless() if self.limit is None else self._wordless() | self.limit.to(self.impossible.device)
 
-    def _state(self) -> tuple:
+    def _state(self) -> tuple[Any, ...]:
         parameters: list[Any] = list(self.parameters())
         device = self.impossible.device.type
         versions = [(p.data_ptr(), p._version, p.dtype) for p in parameters]

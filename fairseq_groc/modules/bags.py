@@ -9,16 +9,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 KERNELS: ModuleType | None = None
 try:
-    from fairseq_groc.modules import kernels as KERNELS  # type: ignore[no-redef]
+    from fairseq_groc.modules import kernels as KERNELS
 except Exception as error:  # not installed, or no folder to keep what it compiles
     logging.getLogger(__name__).info(f"encoding on CPUs is slower without numba (pip install numba): {error}")
 
@@ -37,7 +38,7 @@ class Bags(NamedTuple):
     holders: Bags | None = None
 
     @classmethod
-    def from_lists(cls, items: np.ndarray, starts: np.ndarray, num_rows: int | None = None) -> Bags:
+    def from_lists(cls, items: NDArray[Any], starts: NDArray[Any], num_rows: int | None = None) -> Bags:
         """Build from items and starts, and with a number of rows the other way round, too."""
         if num_rows is None:
             return cls(torch.from_numpy(np.array(items, dtype=np.int32)), torch.from_numpy(np.array(starts, dtype=np.int32)))
@@ -91,14 +92,14 @@ def _embedding_bag(rows: Tensor, items: Tensor, starts: Tensor, mode: str) -> Te
 
 class _Mean(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, rows: Tensor, bags: Bags) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, bags: Bags) -> Tensor:
         ctx.bags, ctx.num_rows = bags, len(rows)
         out = rows.new_empty(len(bags.starts) - 1, rows.size(1))
         _run("total", rows, bags.items, bags.starts, out)
         return out.div_(_divisors(bags, rows))
 
     @staticmethod
-    def backward(ctx, grad: Tensor):  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         out = grad.new_empty(ctx.num_rows, grad.size(1))
         _run("total", grad / _divisors(ctx.bags, grad), ctx.bags.holders.items, ctx.bags.holders.starts, out)
         return out, None
@@ -149,7 +150,7 @@ def convolve_and_pool(
 
 class _ConvolveAndPool(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, ngrams: Sequence[Tensor], windows: Sequence[Bags], forms: Tensor, *parameters: Tensor) -> Tensor:
+    def forward(ctx: Any, ngrams: Sequence[Tensor], windows: Sequence[Bags], forms: Tensor, *parameters: Tensor) -> Tensor:
         tables, biases = parameters[: len(ngrams)], parameters[len(ngrams) :]
         out, column = tables[0].new_empty(len(forms), sum(len(b) for b in biases)), 0
         winners: list[Tensor] = []
@@ -163,7 +164,7 @@ class _ConvolveAndPool(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx, grad: Tensor):  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         assert KERNELS is not None
         tables, biases = [], []
         widths, saved = len(ctx.shapes), ctx.saved_tensors  # once: a checkpoint gives them once

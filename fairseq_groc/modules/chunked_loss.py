@@ -10,6 +10,7 @@ are for GPUs and could not be run.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -56,7 +57,9 @@ def _within(part: slice, rows: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, features, embeddings, bias, targets, ignore_index: int, chunk: int):  # type: ignore[override]
+    def forward(
+        ctx: Any, features: Tensor, embeddings: Tensor, bias: Tensor, targets: Tensor, ignore_index: int, chunk: int
+    ) -> Tensor:
         wide = torch.promote_types(features.dtype, torch.float32)
         total = features.new_full((len(features),), float("-inf"), dtype=wide)
         right = torch.zeros_like(total)
@@ -72,7 +75,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         return (total - right).masked_fill(~counted, 0)
 
     @staticmethod
-    def backward(ctx, grad):  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         features, embeddings, bias, tokens, counted, total = ctx.saved_tensors
         grad = (grad * counted).to(total.dtype)
         grad_features = torch.zeros_like(features, dtype=total.dtype)

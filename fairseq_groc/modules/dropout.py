@@ -1,5 +1,7 @@
 """Variational dropout: one mask for many positions (Gal and Ghahramani 2016)."""
 
+from collections.abc import Iterable
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -17,7 +19,7 @@ class VariationalDropout(nn.Module):
         OptionError: p is none, or leaves nothing.
     """
 
-    def __init__(self, p: float, shared):
+    def __init__(self, p: float, shared: Iterable[int]):
         super().__init__()
         if not 0 <= p < 1:
             raise OptionError(f"dropout {p}: expected a number from 0 to below 1")

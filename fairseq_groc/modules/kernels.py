@@ -6,16 +6,22 @@ Every kernel works in one fixed order, so results do not depend on the number of
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import numba
 import numpy as np
 from numba import njit, prange
+from numpy.typing import NDArray
 
 logging.getLogger("numba").setLevel(logging.WARNING)  # fairseq's root logger lets debugging through
 
+Array = NDArray[Any]
+
 
 @njit(parallel=True, cache=True)
-def convolve(tables, symbols, items, starts, forms, bias, out, column, winners):  # pragma: no cover (compiled)
+def convolve(
+    tables: Array, symbols: Array, items: Array, starts: Array, forms: Array, bias: Array, out: Array, column: int, winners: Array
+) -> None:  # pragma: no cover (compiled)
     """out[f, column:] = bias + maximum over the n-grams g of bag forms[f] of the sum over k of tables[k, symbols[g, k]].
 
     winners: which n-gram had the maximum. A NaN wins.
@@ -43,7 +49,7 @@ def convolve(tables, symbols, items, starts, forms, bias, out, column, winners):
 
 
 @njit(parallel=True, cache=True)
-def convolve_backward(grad, winners, symbols, out):  # pragma: no cover
+def convolve_backward(grad: Array, winners: Array, symbols: Array, out: Array) -> None:  # pragma: no cover
     """out[t, k, s] = sum of grad[f] over thread t's share of the forms f whose winner has symbol s at position k."""
     threads, width = len(out), grad.shape[1]
     for t in prange(threads):
@@ -54,7 +60,7 @@ def convolve_backward(grad, winners, symbols, out):  # pragma: no cover
 
 
 @njit(parallel=True, cache=True)
-def total(rows, items, starts, out):  # pragma: no cover
+def total(rows: Array, items: Array, starts: Array, out: Array) -> None:  # pragma: no cover
     """out[f] = sum of rows[i] over the items i of bag f."""
     width = rows.shape[1]
     zero = out.dtype.type(0)

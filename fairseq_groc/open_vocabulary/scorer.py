@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -95,7 +95,9 @@ class OpenVocabularyScorer:
         block: tokens at a time
     """
 
-    def __init__(self, model, mass: NewWordMass | None, entries: WordEntries = None, running: bool = False, block: int = 512):
+    def __init__(
+        self, model: Any, mass: NewWordMass | None, entries: WordEntries = None, running: bool = False, block: int = 512
+    ):
         self.totals = Totals()
         self._model, self._decoder, self._dictionary = model, model.decoder, model.decoder.dictionary
         self._mass, self._entries, self._running = mass, entries, running

@@ -6,9 +6,10 @@ A plain n-gram model over bytes, since ``nltk.lm`` gives a byte that its trainin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairseq_groc.embeddings.vocabulary import BEGIN, END, spell
 
@@ -29,11 +30,11 @@ class _Level(NamedTuple):
         counts: how often
     """
 
-    contexts: np.ndarray
-    totals: np.ndarray
-    types: np.ndarray
-    grams: np.ndarray
-    counts: np.ndarray
+    contexts: NDArray[Any]
+    totals: NDArray[Any]
+    types: NDArray[Any]
+    grams: NDArray[Any]
+    counts: NDArray[Any]
 
 
 class SpellingModel:
@@ -66,7 +67,7 @@ class SpellingModel:
         first = self._probabilities(np.array([END]), [np.array([BEGIN * (n > 0)]) for n in range(order)], np.array([1]))
         self._log_not_empty = float(np.log1p(-first[0]))
 
-    def log_probability(self, spellings: Sequence[bytes]) -> np.ndarray:
+    def log_probability(self, spellings: Sequence[bytes]) -> NDArray[Any]:
         """Return the natural logarithm of every word's probability, (n); -inf where there is none."""
         possible = np.array([len(word) > 0 and self._spells(word) for word in spellings], dtype=bool)
         result = np.full(len(spellings), -np.inf)
@@ -78,7 +79,7 @@ class SpellingModel:
     def _spells(self, word: bytes) -> bool:
         return bool(self._allowed[np.frombuffer(word, dtype=np.uint8)].all())
 
-    def _windows(self, spellings: Sequence[bytes]) -> tuple[np.ndarray, list[np.ndarray], np.ndarray, np.ndarray]:
+    def _windows(self, spellings: Sequence[bytes]) -> tuple[NDArray[Any], list[NDArray[Any]], NDArray[Any], NDArray[Any]]:
         """Return all symbols that follow something, for each length what they follow, their place and their word's number."""
         if not spellings:
             nothing = np.zeros(0, dtype=np.int64)
@@ -93,7 +94,7 @@ class SpellingModel:
         follows = place > 0
         return symbols[follows], [context[follows] for context in contexts], place[follows], word[follows]
 
-    def _probabilities(self, symbols: np.ndarray, contexts: Sequence[np.ndarray], place: np.ndarray) -> np.ndarray:
+    def _probabilities(self, symbols: NDArray[Any], contexts: Sequence[NDArray[Any]], place: NDArray[Any]) -> NDArray[Any]:
         p = np.full(len(symbols), 1 / self._allowed.sum())
         for length, level in enumerate(self._levels):
             totals, types = _look_up(contexts[length], level.contexts, level.totals, level.types)
@@ -103,13 +104,13 @@ class SpellingModel:
         return p
 
 
-def _count(contexts: np.ndarray, symbols: np.ndarray) -> _Level:
+def _count(contexts: NDArray[Any], symbols: NDArray[Any]) -> _Level:
     grams, counts = np.unique(contexts * BASE + symbols, return_counts=True)
     found, starts, types = np.unique(grams // BASE, return_index=True, return_counts=True)
     return _Level(found, np.add.reduceat(counts, starts), types, grams, counts)
 
 
-def _look_up(keys: np.ndarray, known: np.ndarray, *values: np.ndarray) -> list[np.ndarray]:
+def _look_up(keys: NDArray[Any], known: NDArray[Any], *values: NDArray[Any]) -> list[NDArray[Any]]:
     """Return for every key its values, 0 where it is not known."""
     places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
     there = known[places] == keys

@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import torch
 from fairseq import utils
@@ -17,7 +18,7 @@ from fairseq_groc.evaluation.stored import open_remembered
 logger = logging.getLogger(__name__)
 
 
-def make_adapter(cfg, decoder, settings: AdapterSettings, text: str | None = None) -> Adapter:
+def make_adapter(cfg: Any, decoder: Any, settings: AdapterSettings, text: str | None = None) -> Adapter:
     """Return what some settings make of a trained model's probabilities.
 
     Args:
@@ -33,7 +34,7 @@ def make_adapter(cfg, decoder, settings: AdapterSettings, text: str | None = Non
     return Adapter(settings, decoder.real_words(), new_words(cfg, decoder.dictionary, settings), store)
 
 
-def new_words(cfg, dictionary, settings: AdapterSettings) -> torch.Tensor:
+def new_words(cfg: Any, dictionary: Any, settings: AdapterSettings) -> torch.Tensor:
     """Return the mask (V) of words that the training text lacks.
 
     Raises:
@@ -46,7 +47,7 @@ def new_words(cfg, dictionary, settings: AdapterSettings) -> torch.Tensor:
     return torch.zeros_like(real) if known is None else real & ~torch.from_numpy(known)
 
 
-def check_remembered(cfg, adapter: Adapter | None, dataset: StreamDataset) -> None:
+def check_remembered(cfg: Any, adapter: Adapter | None, dataset: StreamDataset) -> None:
     """Refuse to score a text that the unbounded cache remembers beforehand: it would know the answers.
 
     Raises:
@@ -60,7 +61,7 @@ def check_remembered(cfg, adapter: Adapter | None, dataset: StreamDataset) -> No
             raise DataError(f"{path} is the text that --cache-text remembers: a cache must not know what it is to predict")
 
 
-def report_impossible(decoder, dataset: StreamDataset) -> None:
+def report_impossible(decoder: Any, dataset: StreamDataset) -> None:
     """Say how many tokens of a text the model gives probability 0, which makes the perplexity infinite."""
     unknown = decoder.matrices.head.unknown()
     count = 0 if unknown is None else sum(int(unknown[line.long()].sum()) for line in dataset.lines)

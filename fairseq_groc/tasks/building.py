@@ -26,7 +26,7 @@ from fairseq_groc.options import SHARED_OPTIONS
 logger = logging.getLogger(__name__)
 
 
-def lexicon_vocabulary(cfg, dictionary, settings: dict[str, Any]) -> tuple[Vocabulary | None, LexiconTables | None]:
+def lexicon_vocabulary(cfg: Any, dictionary: Any, settings: dict[str, Any]) -> tuple[Vocabulary | None, LexiconTables | None]:
     """Return the spellings, relations and definitions that word embedding and head need, as tensors, and the tables; or None.
 
     Args:
@@ -48,7 +48,7 @@ def lexicon_vocabulary(cfg, dictionary, settings: dict[str, Any]) -> tuple[Vocab
     return Vocabulary(read.forms(), relations, definitions, widths), tables
 
 
-def complete(cfg, task_options) -> None:
+def complete(cfg: Any, task_options: Any) -> None:
     """Give the options of a checkpoint's model those that it shares with the task and that are newer than it.
 
     fairseq fills in a task's options, and a model's only where its name is no architecture's.
@@ -64,7 +64,7 @@ def complete(cfg, task_options) -> None:
                     cfg[name] = task_options[name]
 
 
-def computation_of(cfg, embedding: type[WordEmbedding]) -> dict[str, Any]:
+def computation_of(cfg: Any, embedding: type[WordEmbedding]) -> dict[str, Any]:
     """Return what the task's options say of how word embeddings are computed, as arguments of ``attach_head``.
 
     Raises:
@@ -93,7 +93,7 @@ def begin_new_rows(matrices: WordMatrices, draw: bool, limit: float) -> None:
             module.draw_new, module.new_range = draw, limit
 
 
-def begin_corrections(corrections: Corrections, cfg, dictionary) -> None:
+def begin_corrections(corrections: Corrections, cfg: Any, dictionary: Any) -> None:
     """Let the words of the training text, in all its folders, begin to be corrected, those that it has often enough."""
     paths = [str(Path(folder, cfg.train_subset)) for folder in utils.split_paths(cfg.data)]
     texts = (open_text(path, dictionary, cfg.dataset_impl, combine=True) for path in paths)

@@ -2,10 +2,12 @@
 
 import logging
 import os
+from typing import Any
 
 import torch
 
 from fairseq_groc.adapters import CACHES, OPTIONS
+from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import OptionError
 from fairseq_groc.registry import check_options, expect, flag
 from fairseq_groc.tasks.workers import rank_and_world
@@ -20,7 +22,7 @@ def bf16_is_emulated() -> bool:
     return bool(told) and not any(told)
 
 
-def check_machine(cfg) -> None:
+def check_machine(cfg: Any) -> None:
     """Refuse what this machine cannot run, and warn of what is slower on it."""
     on_cpu = cfg.cpu or not torch.cuda.is_available()
     if cfg.encode_in_bf16 and on_cpu and bf16_is_emulated():
@@ -33,7 +35,7 @@ def check_machine(cfg) -> None:
         raise OptionError("--bf16 (which fairseq takes for a TPU) and --tpu: use fairseq-hydra-train with common.bf16=true")
 
 
-def check_updates(cfg) -> None:
+def check_updates(cfg: Any) -> None:
     """Refuse ways of updating that do not go together."""
     expect("share", full_update_prob=cfg.full_update_prob, sampled_update_fraction=cfg.sampled_update_fraction)
     expect("count", correction_min_count=cfg.correction_min_count)
@@ -43,7 +45,7 @@ def check_updates(cfg) -> None:
         raise OptionError("--full-update-prob and --sampled-update-fraction are two ways to save time: give one")
 
 
-def check_use(cfg) -> None:
+def check_use(cfg: Any) -> None:
     """Refuse numbers out of range."""
     expect("count", refresh_interval=cfg.refresh_interval, encoding_chunk=cfg.encoding_chunk)
     if cfg.seed is not None:
@@ -53,7 +55,7 @@ def check_use(cfg) -> None:
     check_options(OPTIONS, {name: getattr(cfg, name) for name in OPTIONS})
 
 
-def check_needed(cfg) -> None:
+def check_needed(cfg: Any) -> None:
     """Refuse options of caches that do not act. Not for a checkpoint's own: it keeps the defaults of when it was made."""
     needs = {name: f"{cache}_weight" for cache, options in CACHES.taken.items() for name in options}
     given = [name for name in needs if getattr(cfg, name) != OPTIONS[name].default] + ["cache_text"] * bool(cfg.cache_text)
@@ -62,7 +64,7 @@ def check_needed(cfg) -> None:
             raise OptionError(f"{flag(name)} does nothing without {flag(weight)}: give both, or leave it out")
 
 
-def check_training(cfg) -> None:
+def check_training(cfg: Any) -> None:
     """Refuse what makes no sense in training."""
     if cfg.export_embeddings:
         raise OptionError("--export-embeddings is for scoring: leave it out of training")
@@ -74,7 +76,7 @@ def check_training(cfg) -> None:
         )
 
 
-def check_criterion(cfg) -> None:
+def check_criterion(cfg: Any) -> None:
     """Refuse fairseq's criteria whose loss is no number here."""
     if getattr(cfg, "label_smoothing", None) is not None:  # 0 times inf is no number either
         raise OptionError("label smoothing spreads over words of probability 0, and its loss is inf: use cross_entropy")
@@ -85,7 +87,7 @@ def check_criterion(cfg) -> None:
         )
 
 
-def check_streams(dataset, streams: int, workers: int) -> None:
+def check_streams(dataset: StreamDataset, streams: int, workers: int) -> None:
     """Refuse to train on more streams than the text has tokens."""
     tokens, asked = dataset.num_tokens_total, streams * workers
     if asked > tokens:

@@ -1,7 +1,7 @@
 """The options of ``wordnet_lexicon``."""
 
 from dataclasses import Field, dataclass, field, fields, make_dataclass
-from typing import Optional
+from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
@@ -35,7 +35,7 @@ AdapterConfig = make_dataclass("AdapterConfig", as_fields(OPTIONS), bases=(Remem
 
 
 @dataclass
-class WordnetLexiconConfig(HeadConfig, AdapterConfig, ResumingConfig):  # type: ignore[misc, valid-type]
+class WordnetLexiconConfig(HeadConfig, AdapterConfig, ResumingConfig):  # type: ignore[misc]
     """Options of the task; word embedding, head and adapters are inherited."""
 
     data: Optional[str] = field(default=None, metadata={"help": "folder of binarised data and lexicon tables"})
@@ -92,7 +92,7 @@ class WordnetLexiconConfig(HeadConfig, AdapterConfig, ResumingConfig):  # type: 
     dataset_impl: Optional[str] = II("dataset.dataset_impl")
 
 
-def adapter_fields() -> list[Field]:
+def adapter_fields() -> list[Field[Any]]:
     """Return the task's options of adapters, with those of caches that were registered after it."""
     names = {f.name for f in fields(RememberedConfig) if f.name != "_name"} | OPTIONS.keys()
     return [f for f in fields(TASK_DATACLASS_REGISTRY[TASK]) if f.name in names]

@@ -7,7 +7,7 @@ import torch
 from fairseq_groc.errors import OptionError
 
 
-def prefix_of(sample: dict[str, Any], dictionary, room: float) -> torch.Tensor:
+def prefix_of(sample: dict[str, Any], dictionary: Any, room: float) -> torch.Tensor:
     """Return the words that generation goes on from, (B, T): those of whole lines, without the ``</s>`` before them.
 
     Args:

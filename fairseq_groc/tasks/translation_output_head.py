@@ -2,6 +2,7 @@
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
@@ -17,7 +18,7 @@ from fairseq_groc.tasks.resuming import ResumingConfig, mend_before_resuming
 
 
 @dataclass
-class TranslationOutputHeadConfig(HeadConfig, TranslationConfig, ResumingConfig):  # type: ignore[misc, valid-type]
+class TranslationOutputHeadConfig(HeadConfig, TranslationConfig, ResumingConfig):
     """Options of fairseq's task and of the head, whose defaults are DRILL's (section 4.2)."""
 
     output_head: str = "deep_residual"
@@ -34,7 +35,7 @@ class TranslationOutputHeadTask(TranslationTask):
 
     cfg: TranslationOutputHeadConfig
 
-    def build_model(self, cfg, from_checkpoint: bool = False):
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         """Build fairseq's model and give its decoder the head; its settings are the checkpoint's in generation.
 
         Raises:

@@ -56,7 +56,7 @@ class WordnetLexiconTask(FairseqTask):
         self.composed_lr_scale = 1.0
 
     @classmethod
-    def setup_task(cls, cfg: WordnetLexiconConfig, **kwargs):
+    def setup_task(cls, cfg: WordnetLexiconConfig, **kwargs: Any) -> "WordnetLexiconTask":
         """Load the dictionary.
 
         Raises:
@@ -75,7 +75,7 @@ class WordnetLexiconTask(FairseqTask):
 
     # -- model ---------------------------------------------------------------------------------------------------
 
-    def build_model(self, cfg, from_checkpoint: bool = False):
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         """Build any language model of fairseq's and give it its head; its settings are the checkpoint's in evaluation.
 
         Raises:
@@ -118,7 +118,7 @@ class WordnetLexiconTask(FairseqTask):
         self._decoders.append(model.decoder)
         return model
 
-    def adapter_for(self, decoder, settings: AdapterSettings, text: str | None = None) -> Adapter:
+    def adapter_for(self, decoder: Any, settings: AdapterSettings, text: str | None = None) -> Adapter:
         """Return what some settings make of a trained model's probabilities; *text* is as in ``adapting.make_adapter``."""
         return make_adapter(self.cfg, decoder, settings, text)
 
@@ -144,7 +144,7 @@ class WordnetLexiconTask(FairseqTask):
 
     # -- data ----------------------------------------------------------------------------------------------------
 
-    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
         paths = utils.split_paths(self.cfg.data)
         folder = paths[(epoch - 1) % len(paths)]
         check_dictionary(Path(folder), self.dictionary.symbols)
@@ -156,23 +156,23 @@ class WordnetLexiconTask(FairseqTask):
 
     def get_batch_iterator(
         self,
-        dataset,
-        max_tokens=None,
-        max_sentences=None,
-        max_positions=None,
-        ignore_invalid_inputs=False,
-        required_batch_size_multiple=1,
-        seed=1,
-        num_shards=1,
-        shard_id=0,
-        num_workers=0,
-        epoch=1,
-        data_buffer_size=0,
-        disable_iterator_cache=False,
-        skip_remainder_batch=False,
-        grouped_shuffling=False,
-        update_epoch_batch_itr=False,
-    ):
+        dataset: Any,
+        max_tokens: int | None = None,
+        max_sentences: int | None = None,
+        max_positions: Any = None,
+        ignore_invalid_inputs: bool = False,
+        required_batch_size_multiple: int = 1,
+        seed: int = 1,
+        num_shards: int = 1,
+        shard_id: int = 0,
+        num_workers: int = 0,
+        epoch: int = 1,
+        data_buffer_size: int = 0,
+        disable_iterator_cache: bool = False,
+        skip_remainder_batch: bool = False,
+        grouped_shuffling: bool = False,
+        update_epoch_batch_itr: bool = False,
+    ) -> Any:
         """Return an iterator over the blocks of all streams; ``max_sentences`` is the number of streams a worker.
 
         Nothing is filtered, dropped or shuffled: size limits of fairseq's own batching do not apply.
@@ -182,9 +182,9 @@ class WordnetLexiconTask(FairseqTask):
                 dataset, max_tokens, max_sentences, None, ignore_invalid_inputs, 1, seed, num_shards, shard_id, num_workers, epoch
             )
         training = dataset.name == self.cfg.train_subset and self._trains
-        if training and not max_sentences:
-            raise OptionError("--max-tokens alone does not say how many streams to train on: give --batch-size N")
         if training:
+            if not max_sentences:
+                raise OptionError("--max-tokens alone does not say how many streams to train on: give --batch-size N")
             check_streams(dataset, max_sentences, num_shards)
         if skip_remainder_batch:
             raise OptionError("--skip-remainder-batch drops text, and every token counts here: leave it out")
@@ -194,7 +194,7 @@ class WordnetLexiconTask(FairseqTask):
 
     def eval_lm_dataloader(
         self,
-        dataset,
+        dataset: Any,
         max_tokens: int | None = 36000,
         batch_size: int | None = None,
         max_positions: int | None = None,
@@ -203,7 +203,7 @@ class WordnetLexiconTask(FairseqTask):
         num_workers: int = 1,
         data_buffer_size: int = 10,
         context_window: int = 0,
-    ):
+    ) -> Any:
         """Return the blocks that ``fairseq-eval-lm`` scores: one stream unless ``--batch-size`` says more."""
         if context_window > 0:
             raise OptionError("--context-window is not supported: give longer blocks (--tokens-per-sample). Leave it out.")
@@ -211,7 +211,18 @@ class WordnetLexiconTask(FairseqTask):
         itr = self._iterate(dataset, batch_size, num_shards, shard_id, num_workers, 1, data_buffer_size, 1, False)
         return itr.next_epoch_itr(shuffle=False)
 
-    def _iterate(self, dataset, streams, num_shards, shard_id, num_workers, epoch, data_buffer_size, seed, training):
+    def _iterate(
+        self,
+        dataset: Any,
+        streams: Any,
+        num_shards: int,
+        shard_id: int,
+        num_workers: int,
+        epoch: int,
+        data_buffer_size: int,
+        seed: int,
+        training: bool,
+    ) -> Any:
         dataset.carries_state = all(decoder.carried for decoder in self._decoders)
         self.check_room()
         plans = dataset.plan(
@@ -250,11 +261,11 @@ class WordnetLexiconTask(FairseqTask):
         if self.block_length() > room:
             raise OptionError(f"--tokens-per-sample {self.block_length()}: the model has room for {int(room)}")
 
-    def build_dataset_for_inference(self, src_tokens, src_lengths, **kwargs):
+    def build_dataset_for_inference(self, src_tokens: Any, src_lengths: Any, **kwargs: Any) -> LinesForInference:
         self.prepare_scoring()
         return LinesForInference(list(src_tokens), self.dictionary)
 
-    def build_criterion(self, cfg, *args, **kwargs):
+    def build_criterion(self, cfg: Any, *args: Any, **kwargs: Any) -> Any:
         """Build fairseq's criterion.
 
         Raises:
@@ -265,7 +276,9 @@ class WordnetLexiconTask(FairseqTask):
 
     # -- steps ---------------------------------------------------------------------------------------------------
 
-    def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
+    def train_step(
+        self, sample: dict[str, Any], model: Any, criterion: Any, optimizer: Any, update_num: int, ignore_grad: bool = False
+    ) -> Any:
         block = sample["net_input"].get("block")
         tokens = torch.cat([sample["net_input"]["src_tokens"].flatten(), sample["target"].flatten()])
         self._decoders[-1].matrices.begin_step(update_num, tokens)
@@ -280,7 +293,7 @@ class WordnetLexiconTask(FairseqTask):
             self._block_lengths.append(block.end - block.begin)
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 
-    def optimizer_step(self, optimizer, model, update_num):
+    def optimizer_step(self, optimizer: Any, model: Any, update_num: int) -> None:
         """Step, with the learning rate scaled by the blocks' lengths if they vary (Merity et al. 2018, section 4.1)."""
         matrices = self._decoders[-1].matrices
         if matrices.is_frozen():
@@ -289,7 +302,7 @@ class WordnetLexiconTask(FairseqTask):
         with slowed(matrices.embedding, self.composed_lr_scale):
             self._step(optimizer, model, update_num)
 
-    def _step(self, optimizer, model, update_num) -> None:
+    def _step(self, optimizer: Any, model: Any, update_num: int) -> None:
         lengths, self._block_lengths = self._block_lengths, []
         if not self.cfg.vary_bptt or not lengths:
             return super().optimizer_step(optimizer, model, update_num)
@@ -300,7 +313,9 @@ class WordnetLexiconTask(FairseqTask):
         finally:
             optimizer.set_lr(lr)
 
-    def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
+    def inference_step(
+        self, generator: Any, models: Any, sample: dict[str, Any], prefix_tokens: Any = None, constraints: Any = None
+    ) -> Any:
         if constraints is not None:
             raise OptionError("constrained decoding is not supported for language models")
         with torch.no_grad():
@@ -311,7 +326,7 @@ class WordnetLexiconTask(FairseqTask):
 
     # -- resuming ------------------------------------------------------------------------------------------------
 
-    def begin_valid_epoch(self, epoch, model):
+    def begin_valid_epoch(self, epoch: int, model: Any) -> None:
         """Gather the states that the workers carry, since only the first worker saves."""
         self._gathered = gather(self._carried())
 
@@ -339,16 +354,16 @@ class WordnetLexiconTask(FairseqTask):
             setattr(early_stop_function(), name, value)
 
     @property
-    def output_dictionary(self):
+    def output_dictionary(self) -> Any:
         """The dictionary by the name that fairseq's convolutional language models look for."""
         return self.dictionary
 
     @property
-    def source_dictionary(self):
+    def source_dictionary(self) -> Any:
         return self.dictionary
 
     @property
-    def target_dictionary(self):
+    def target_dictionary(self) -> Any:
         return self.dictionary
 
 

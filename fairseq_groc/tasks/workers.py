@@ -1,6 +1,7 @@
 """What workers and fairseq's trainer keep: a checkpoint must hold it, and another training in the process must not find it."""
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ def rank_and_world() -> tuple[int, int]:
     return 0, 1
 
 
-def gather(value) -> list[Any]:
+def gather(value: Any) -> list[Any]:
     """Return the values of all workers, in their order, to every worker."""
     _, world = rank_and_world()
     if world == 1:
@@ -25,10 +26,10 @@ def gather(value) -> list[Any]:
     return values
 
 
-def early_stop_function():
+def early_stop_function() -> Callable[..., Any]:
     """Return fairseq's ``should_stop_early``, wherever it was imported."""
-    modules = [sys.modules.get(name) for name in ("__main__", "fairseq_cli.train")]  # the first: python -m fairseq_cli.train
-    return next((m.should_stop_early for m in modules if hasattr(m, "should_stop_early")), early_stop)
+    modules = map(sys.modules.get, ("__main__", "fairseq_cli.train"))  # the first: python -m fairseq_cli.train
+    return next((m.should_stop_early for m in modules if m and hasattr(m, "should_stop_early")), early_stop)
 
 
 def early_stop() -> dict[str, Any]:

@@ -79,7 +79,7 @@ def test_what_cannot_have_a_head_is_one_clear_error(commands, corpus, tmp_path, 
 def test_a_stock_language_model_from_yaml(commands, corpus, tmp_path):
     config = ["--config-dir", "examples/any_fairseq_lm/config", "--config-name", "transformer_lm"]
     overrides = [f"task.data={corpus / 'data'}", f"common.user_dir={PLUGIN[1]}", "dataset.valid_subset='valid,valid1'"]
-    overrides += ["task.tokens_per_sample=20", "task.char_filters=[4,4,4]", "task.encode_in_bf16=false"]
+    overrides += ["task.tokens_per_sample=20", "task.char_filters=[4,4,4]"]
     overrides += [f"checkpoint.save_dir={tmp_path}", "optimization.max_update=2", f"hydra.run.dir={tmp_path}"]
     commands.ok("fairseq-hydra-train", *config, *overrides)
     tokens, figure = evaluated(commands.eval_lm(corpus / "union", tmp_path / "checkpoint_last.pt", "--gen-subset", "test"))
