@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairseq_groc.adapters import CACHES, OPTIONS, AdapterSettings
+from fairseq_groc.adapters import ADAPTERS, OPTIONS, AdapterSettings
 
 WEIGHTS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7)  # of a cache; 0.7 and theta 3 were best for composed models on unseen texts
 VALUES: dict[str, Sequence[float]] = {  # of other options; else their default alone
@@ -35,7 +35,7 @@ class Grid:
     @classmethod
     def of(cls, cache: str, given: Mapping[str, Sequence[float]]) -> Grid:
         """Return the grid of what a cache has of the values given; of other options it has the default."""
-        own = CACHES.taken[cache] if cache != "none" else ()
+        own = ADAPTERS.taken[cache] if cache != "none" else ()
         names = ("new_word_discount", "uniform_weight", *own)
         return cls(cache, {name: tuple(sorted({*given.get(name, (OPTIONS[name].default,))})) for name in names})
 
@@ -49,7 +49,7 @@ class Grid:
 
     def cache_options(self) -> tuple[str, ...]:
         """Return the names of the cache's own options, without its weight."""
-        return tuple(CACHES.taken[self.cache])[1:] if self.cache != "none" else ()
+        return tuple(ADAPTERS.taken[self.cache])[1:] if self.cache != "none" else ()
 
     def of_cache(self) -> list[tuple[float, ...]]:
         """Return the combinations of these: what changes how the cache remembers, not how much of it is mixed in."""
