@@ -27,7 +27,7 @@ FORMAT = 1  # of the file; raise whenever its meaning or that of the fingerprint
 def mean_squares(
     model, leaves: ParameterLeaves | FeatureLeaves, dataset: StreamDataset, place: Place, most: int = 0
 ) -> dict[str, Tensor]:
-    """Return the mean over a text's batches of the square of every gradient of the batch's mean loss, by the name of the tensor.
+    """Return by name of each tensor the mean over a text's batches of its squared gradients, of the batch's mean loss.
 
     The model is in evaluation, without adapters; its state is carried from block to block, without gradients.
 

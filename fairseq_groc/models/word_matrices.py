@@ -221,7 +221,7 @@ class WordMatrices(nn.Module):
         return inputs, outputs, bias + nothing
 
     def of_embeddings(self, inputs: Any) -> Matrices:
-        """Return the matrices that the head makes of the embedding's E_in, (V, d); for sampled updates of what they have of it."""
+        """Return the matrices that the head makes of the embedding's E_in, (V, d), or of what sampled updates have of it."""
         inputs, outputs, bias = self._predict(inputs, self.vocabulary)
         return inputs, outputs, masked_bias(bias, self._wordless())
 

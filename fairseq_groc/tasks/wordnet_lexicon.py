@@ -131,7 +131,7 @@ class WordnetLexiconTask(FairseqTask):
         for decoder in self._decoders:
             if decoder not in self._prepared:
                 self._prepared.append(decoder)
-                chosen, files = given, (self.cfg.cache_text, self.cfg.dynamic_statistics)
+                chosen, files = given, [self.cfg.cache_text, self.cfg.dynamic_statistics]
                 if not (given.active() or self.cfg.no_tuned_adapters or self._trains):
                     chosen, *files = tuned_adapters(folder, decoder) or (given, None, None)
                 decoder.adapter = self.adapter_for(decoder, chosen, *files) if chosen.active() else None

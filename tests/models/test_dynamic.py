@@ -52,8 +52,9 @@ def random_statistics(leaves, seed=7):
 
 
 def settings_of(choice, **others):
-    """Return settings under which that choice makes a difference; M is far from what words are scored by."""
-    return SETTINGS.replaced(dynamic_parameters=choice, dynamic_rate=10 * RATE if choice == "features" else RATE, **others)
+    """Return settings under which that choice makes a difference, however small a part of these models it is."""
+    rate = {"features": 10, "encoder": 4}.get(choice, 1) * RATE
+    return SETTINGS.replaced(dynamic_parameters=choice, dynamic_rate=rate, **others)
 
 
 def adapt(model, settings=SETTINGS):
