@@ -118,6 +118,7 @@ class TextAdapter:
     """An adapter with a history: one is made where a group of streams begins, and told of their blocks in turn."""
 
     options: Mapping[str, Option] = {}  # those that it takes, by name
+    learns = False  # whether it takes gradients through the model: a pass over a block is recorded then
     reads = "remembered"  # what it gets from files: an attribute of ``Adapter``
 
     @classmethod
@@ -133,11 +134,6 @@ class TextAdapter:
     def block_length(cls, settings: AdapterSettings) -> int | None:
         """Return how many tokens it wants in a block; None: any."""
         return None
-
-    @property
-    def learns(self) -> bool:
-        """Whether it takes gradients through the model: a pass over a block is recorded then."""
-        return False
 
     def follows(self, running: bool, generating: bool) -> bool:
         """Say whether it is told of what a model reads.

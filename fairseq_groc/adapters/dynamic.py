@@ -36,14 +36,10 @@ class Leaves(Protocol):
     Args:
         tensors: by name
         origin: what they begin as and decay to, by name
-        learns: whether gradients go through the model
-        several: whether every stream has its own
     """
 
     tensors: dict[str, Tensor]
     origin: dict[str, Tensor]
-    learns: bool
-    several: bool
 
     def acting(self) -> AbstractContextManager[Any]:
         """Let the model read with them."""
@@ -108,6 +104,7 @@ class DynamicEvaluation(TextAdapter):
 
     def __init__(self, rule: UpdateRule, block: int, parameters: str):
         self._rule, self._block, self._parameters = rule, block, parameters
+        self.learns = parameters != FEATURES
         self._leaves: Leaves | None = None
         self._pending: list[tuple[Tensor, Tensor]] = []  # what was read, and what came next
 
@@ -124,10 +121,6 @@ class DynamicEvaluation(TextAdapter):
     @classmethod
     def block_length(cls, settings: AdapterSettings) -> int:
         return settings.dynamic_block
-
-    @property
-    def learns(self) -> bool:
-        return self._parameters != FEATURES
 
     def follows(self, running: bool, generating: bool) -> bool:
         """Say that it is told of running text, and of generated words if every hypothesis can have its own.
@@ -172,10 +165,9 @@ class DynamicEvaluation(TextAdapter):
             return
         names, leaves = list(self._leaves.tensors), list(self._leaves.tensors.values())
         with torch.enable_grad(), self._leaves.acting():
-            sizes = [one.size(1) for _, one in self._pending]
             read, following = (torch.cat(parts, dim=1) for parts in zip(*self._pending))
             loss = self._leaves.loss(read, following)
-            gradients = torch.autograd.grad(loss, leaves, allow_unused=True) if sum(sizes) else [None] * len(leaves)
+            gradients = torch.autograd.grad(loss, leaves, allow_unused=True)
         self._pending = []
         for name, theta, gradient in zip(names, leaves, gradients):
             self._rule.update(name, theta, self._leaves.origin[name], gradient)

@@ -47,7 +47,7 @@ class ParameterLeaves:
         choice: all; encoder, what is no part of the word matrices; head, that and what predicts from E_in
     """
 
-    learns, several = True, False
+    learns = True  # whether gradients go through the decoder
 
     def __init__(self, decoder, choice: str):
         self._decoder, matrices = decoder, decoder.matrices
@@ -137,7 +137,7 @@ class FeatureLeaves:
         streams: how many have their own; with 1 all streams share it
     """
 
-    learns, several = False, True
+    learns = False
 
     def __init__(self, decoder, streams: int):
         self._decoder = decoder

@@ -62,10 +62,22 @@ def check_needed(cfg) -> None:
     for name, switch in {**needs, **of_files}.items():
         if name in given and getattr(cfg, switch) == 0:
             raise OptionError(f"{flag(name)} does nothing without {flag(switch)}: give both, or leave it out")
-    tokens = getattr(cfg, "tokens_per_sample", 0)
-    if cfg.dynamic_rate > 0 and tokens not in (0, cfg.dynamic_block):
+    check_block(getattr(cfg, "tokens_per_sample", 0), cfg.dynamic_block if cfg.dynamic_rate > 0 else None)
+
+
+def check_block(given: int | None, wanted: int | None) -> None:
+    """Refuse blocks of another length than an adapter's.
+
+    Args:
+        given: ``--tokens-per-sample``; 0 or None: nothing
+        wanted: by an adapter; None: any
+
+    Raises:
+        OptionError: they differ.
+    """
+    if given and wanted and given != wanted:
         raise OptionError(
-            f"--tokens-per-sample {tokens}: dynamic evaluation reads --dynamic-block {cfg.dynamic_block} tokens at a time. "
+            f"--tokens-per-sample {given}: dynamic evaluation reads --dynamic-block {wanted} tokens at a time. "
             "Give the same, or leave it out."
         )
 

@@ -184,7 +184,7 @@ class Other(Cache):
         ),
         (lambda: register_cache("other", seed=Option(1, ""))(Other), "--seed: an option of the task wordnet_lexicon already"),
         (lambda: register_command("user_dir", print)(print), "command 'user_dir' is registered already: choose a name"),
-        (lambda: AdapterSettings(other_weight=0.1), "other_weight: none of the registered caches .* Give the --user-dir"),
+        (lambda: AdapterSettings(other_weight=0.1), "other_weight: none of the registered adapters .* Give the --user-dir"),
     ],
 )
 def test_names_are_registered_once(register, message):
