@@ -12,6 +12,7 @@ from fairseq.sequence_scorer import SequenceScorer
 
 from fairseq_groc.adapters import Adapter, AdapterSettings, Statistics
 from fairseq_groc.adapters.dynamic import UpdateRule
+from fairseq_groc.cli.score import score_lines
 from fairseq_groc.criterions.cache_interpolated_cross_entropy import CacheInterpolatedCrossEntropyCriterion
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import DataError, OptionError
@@ -19,6 +20,8 @@ from fairseq_groc.evaluation.gradients import load_statistics, mean_squares, pat
 from fairseq_groc.evaluation.scoring import Place, score
 from fairseq_groc.evaluation.stored import fingerprint
 from fairseq_groc.heads import HEADS
+from fairseq_groc.open_vocabulary.new_words import NewWordMass
+from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
 
 WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra", "wolf", "run"]
 BLOCK, RATE, DECAY, EPSILON = 5, 5e-3, 0.3, 1e-3
@@ -293,6 +296,30 @@ def test_features_follow_the_hypotheses(model_of):
         torch.testing.assert_close(copied, straight[[1, 1]], rtol=0, atol=1e-12)
         model.decoder.adapter = None
         assert (generated(tokens, {}) - straight).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("head, choice", [("compositional_output", "encoder"), ("tied", "encoder"), ("tied", "features")])
+def test_an_open_vocabulary_goes_with_what_no_word_has(model_of, head, choice):
+    lines = ["cat dog lion swim", "zebra run wolf cat", "dog lion run feline", "cat dog lion zebra"]  # blocks end where they do
+    mass = NewWordMass(0.5, fixed=True)
+
+    def scorer_of(settings):
+        return OpenVocabularyScorer(adapt(model_of(WORDS, head, init_range=0.3), settings), mass, running=True, block=BLOCK)
+
+    settings = settings_of(choice, uniform_weight=0.1)
+    hub = Namespace(models=[adapt(model_of(WORDS, head, init_range=0.3), settings)], device="cpu")
+    hub.task = Namespace(dictionary=hub.models[0].decoder.dictionary)
+    closed = [score for score, _ in score_lines(hub, lines, running=True)]
+    scorer = scorer_of(settings)
+    assert [scorer.score(line)[0] for line in lines] == pytest.approx([c + 5 * math.log(0.5) for c in closed], abs=1e-5)
+    scorer, static = scorer_of(settings), scorer_of(settings.replaced(dynamic_rate=0.0))
+    pairs = [(scorer.score(line)[0], static.score(line)[0]) for line in [*lines, "puppy", "dog puppy lion puppy"]]
+    assert pairs[0] == pytest.approx(pairs[0][::-1], abs=1e-6) and all(abs(a - b) > 1e-5 for a, b in pairs[1:])
+    for refused in ("all", "head"):
+        with pytest.raises(OptionError, match=f"--dynamic-parameters {refused} .*encoder or features"):
+            scorer_of(settings_of(refused))
+        with pytest.raises(OptionError, match="no word can be added"):
+            adapt(model_of(WORDS, head), settings_of(refused)).decoder.add_words(["puppy"])
 
 
 def test_refusals_say_why(model_of, batches, text):
