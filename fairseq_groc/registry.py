@@ -110,7 +110,7 @@ class Registry(dict[str, T]):
         shared = [option for option in options if self.options.get(option) == options[option]]
         _check_name(self, self.kind, name)
         for option in options.keys() - shared:
-            _check_name(self.options, f"option of a {self.kind}", option)
+            _check_name(self.options, f"{self.kind} option", option)
         new = {option: value for option, value in options.items() if option not in shared}
         for listener in self._listeners if new else ():
             listener(new)

@@ -38,7 +38,7 @@ def tuned_adapters(data: Path, decoder) -> tuple[AdapterSettings, str | None, st
     an unbounded cache remembered and of gradient statistics, and say so; None: there are none.
 
     Raises:
-        DataError: the file is not readable, or has an option of a cache that is not registered.
+        DataError: the file is not readable, or has an option of an adapter that is not registered.
     """
     if not os.path.lexists(data / TUNED):  # a link to nothing is no file that nobody has written
         return None

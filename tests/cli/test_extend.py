@@ -177,10 +177,10 @@ class Other(Cache):
             "output head 'low-rank': expected a name of letters, digits and underscores",
         ),
         (lambda: register_lexicon("none")(NoLexicon), "lexicon 'none' is registered already: choose a name that is none of none"),
-        (lambda: register_cache("local")(Other), "cache 'local' is registered already"),
+        (lambda: register_cache("local")(Other), "adapter 'local' is registered already"),
         (
             lambda: register_cache("other", cache_size=Option(1, ""))(Other),
-            "option of a cache 'cache_size' is registered already",
+            "adapter option 'cache_size' is registered already",
         ),
         (lambda: register_cache("other", seed=Option(1, ""))(Other), "--seed: an option of the task wordnet_lexicon already"),
         (lambda: register_command("user_dir", print)(print), "command 'user_dir' is registered already: choose a name"),
