@@ -10,7 +10,7 @@ from decoders import DECODERS
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.sequence_scorer import SequenceScorer
 
-from fairseq_groc.adapters import Adapter, AdapterSettings, Statistics
+from fairseq_groc.adapters import Adapter, AdapterSettings, Memory, Statistics, TextAdapter
 from fairseq_groc.adapters.dynamic import UpdateRule
 from fairseq_groc.cli.score import score_lines
 from fairseq_groc.criterions.cache_interpolated_cross_entropy import CacheInterpolatedCrossEntropyCriterion
@@ -137,6 +137,89 @@ def test_the_whole_run_is_krauses_loop(model_of, batches, text, head, words_of):
     expected = reference(model, text, model.decoder.adapter.statistics, words_of)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
     assert (found - scores_of(static, batches(static, text))).abs().max() > 1e-2
+
+
+def test_features_follow_the_same_rule(model_of, batches, text):
+    model = adapt(
+        model_of(WORDS, "tied", init_range=0.3).double(), SETTINGS.replaced(dynamic_parameters="features", dynamic_rate=1.0)
+    )
+    statistics, tokens = model.decoder.adapter.statistics, [EOS, *torch.cat(list(text)).tolist()]
+    found = scores_of(model, batches(model, text))
+    model.decoder.adapter = None
+    with torch.no_grad():
+        h = model(torch.tensor([tokens[:-1]]))[1]["features"][0]
+        _, outputs, bias = model.decoder.matrices()
+    m, rms, expected = torch.zeros(6, 6).double(), statistics.rms["features"], []
+    for begin in range(0, len(h), BLOCK):
+        part, targets = h[begin : begin + BLOCK], tokens[begin + 1 : begin + 1 + BLOCK]
+        lprobs = torch.log_softmax((part + part @ m.t()) @ outputs.t() + bias, 1)
+        expected += lprobs[range(len(targets)), targets].tolist()
+        errors = lprobs.exp()  # of the scores: p - 1 at the target
+        errors[range(len(targets)), targets] -= 1
+        slope = (errors @ outputs).t() @ part / len(targets)
+        m = m - (DECAY * rms / statistics.mean).clamp(max=1) * m - slope / (rms + EPSILON)
+    assert found.tolist() == pytest.approx(expected, abs=1e-10) and float(m.norm()) > 0.1
+
+
+@pytest.mark.parametrize("choice", ["all", "encoder", "features"])
+def test_no_block_encodes_the_words_again(model_of, batches, text, monkeypatch, choice):
+    model = adapt(model_of(WORDS, "compositional_output", init_range=0.3), settings_of(choice))
+    embedding, calls = model.decoder.matrices.embedding, []
+    encode = embedding.forward
+    monkeypatch.setattr(embedding, "forward", lambda *given: calls.append(1) or encode(*given))
+    scores_of(model, batches(model, text))
+    assert len(calls) <= 1
+
+
+def test_rows_that_are_both_matrices_stay_one(model_of, batches, text):
+    model = model_of(WORDS, "compositional_output", init_range=0.3, output_depth=0)
+    with torch.no_grad():
+        inputs, outputs, _ = model.decoder.matrices()
+    shared = outputs is inputs or outputs.data_ptr() == inputs.data_ptr()
+    assert ("E_out" in model.decoder.leaves("all").tensors) != shared
+    model = adapt(model.double())
+
+    def words_of(theta):
+        return theta["E_in"], theta["E_in" if shared else "E_out"], theta["bias"]
+
+    expected = reference(model, text, model.decoder.adapter.statistics, words_of)
+    torch.testing.assert_close(scores_of(model, batches(model, text)), expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("choice", ["all", "features"])
+def test_impossible_words_teach_nothing(model_of, batches, as_lines, choice):
+    model = model_of(WORDS, "tied", init_range=0.3)
+    rows = model.decoder.matrices.head.bias
+    rows._missing[5], rows._any_missing = True, True
+    tokens = [5] * BLOCK + [4, 6, 7, 8, 9, 10, 11, 4, 6, 7, EOS]
+    read = batches(model, as_lines(tokens))
+    settings = settings_of(choice, uniform_weight=0.1)
+    static = scores_of(adapt(model, settings.replaced(dynamic_rate=0.0)), read)
+    scores = scores_of(adapt(model, settings), read)
+    assert scores[:BLOCK].tolist() == pytest.approx([math.log(0.1 / 8)] * BLOCK)
+    assert torch.equal(scores[: 2 * BLOCK], static[: 2 * BLOCK]) and not torch.equal(scores, static)
+
+
+def test_what_was_read_goes_with_the_hypotheses():
+    seen = []
+
+    class Recorder(TextAdapter):
+        def follows(self, running, generating):
+            return True
+
+        def after_block(self, model, tokens, h, targets):
+            seen.append((tokens.tolist(), h.flatten().tolist(), targets.tolist()))
+
+        def reorder(self, order):
+            seen.append(order.tolist())
+
+    memory = Memory(Adapter(AdapterSettings(), torch.zeros(12), torch.zeros(12)))
+    memory._adapters["recorder"] = Recorder()
+    for tokens in (torch.tensor([[2, 4], [2, 6]]), torch.tensor([[7], [8]])):
+        with memory.reading(None, tokens, running=False, generating=True) as read:
+            read.append(tokens.unsqueeze(2) * 10.0)
+        memory.reorder(torch.tensor([1, 1]))
+    assert seen == [[1, 1], ([[2, 6], [2, 6]], [20.0, 60.0, 20.0, 60.0], [[6, 7], [6, 8]]), [1, 1]]
 
 
 @pytest.mark.parametrize("choice", ["all", "encoder", "head", "features"])
