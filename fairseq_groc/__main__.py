@@ -26,6 +26,7 @@ from fairseq_groc.cli import (
     explain,
     export,
     frequency_bins,
+    gradient_statistics,
     nearest,
     preprocess,
     presets,
@@ -42,7 +43,7 @@ from fairseq_groc.programs import shortened
 _GROUPS = {
     "data": (preprocess, tables, explain),
     "training": (user_dir, presets),
-    "scoring": (score, evaluate, tune, remember, export),
+    "scoring": (score, evaluate, tune, gradient_statistics, remember, export),
     "analysis": (curves, frequency_bins, coverage, nearest, training_speed),
 }
 if "preprocess" not in COMMANDS:  # this file runs twice where ``python -m`` meets an import of it

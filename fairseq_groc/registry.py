@@ -55,6 +55,11 @@ def flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
+def shown_value(value: Any) -> str:
+    """Return a value as it is typed: 0, not 0.0."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def check_options(options: Mapping[str, Option], values: Mapping[str, Any]) -> None:
     """Refuse values that options do not take.
 
@@ -64,8 +69,7 @@ def check_options(options: Mapping[str, Option], values: Mapping[str, Any]) -> N
     for name, option in options.items():
         value = values[name]
         if expected := option.refusal(value):
-            shown = f"{value:g}" if isinstance(value, float) else value  # as it was typed: 0, not 0.0
-            raise OptionError(f"{flag(name)} {shown}: expected {expected}")
+            raise OptionError(f"{flag(name)} {shown_value(value)}: expected {expected}")
 
 
 def expect(kind: str, **values: Any) -> None:
@@ -107,7 +111,7 @@ class Registry(dict[str, T]):
         shared = [option for option in options if self.options.get(option) == options[option]]
         _check_name(self, self.kind, name)
         for option in options.keys() - shared:
-            _check_name(self.options, f"option of a {self.kind}", option)
+            _check_name(self.options, f"{self.kind} option", option)
         new = {option: value for option, value in options.items() if option not in shared}
         for listener in self._listeners if new else ():
             listener(new)

@@ -4,24 +4,39 @@ All of them are proper distributions over the whole vocabulary; none knows of en
 """
 
 from fairseq_groc.adapters.adapter import Adapter, Memory, View
-from fairseq_groc.adapters.base import CACHES, OPTIONS, AdapterSettings, Cache, register_cache
+from fairseq_groc.adapters.base import (
+    ADAPTERS,
+    CACHES,
+    OPTIONS,
+    AdapterSettings,
+    Cache,
+    TextAdapter,
+    register_adapter,
+    register_cache,
+)
 from fairseq_groc.adapters.caches import LocalCache, UnigramCache
+from fairseq_groc.adapters.dynamic import DynamicEvaluation, Statistics
 from fairseq_groc.adapters.mass import Seen
 from fairseq_groc.adapters.unbounded import UnboundedCache
 from fairseq_groc.registry import Option
 
 __all__ = [
+    "ADAPTERS",
     "CACHES",
     "OPTIONS",
     "Adapter",
     "AdapterSettings",
     "Cache",
+    "DynamicEvaluation",
     "LocalCache",
     "Memory",
     "Option",
     "Seen",
+    "Statistics",
+    "TextAdapter",
     "UnboundedCache",
     "UnigramCache",
     "View",
+    "register_adapter",
     "register_cache",
 ]

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from fairseq_groc.adapters.base import CACHES, AdapterSettings, Cache
+from fairseq_groc.adapters.base import ADAPTERS, AdapterSettings, Cache, TextAdapter
+from fairseq_groc.adapters.dynamic import Statistics
 from fairseq_groc.adapters.mass import Seen, add_mass, mix_at
 from fairseq_groc.adapters.search import Search
 from fairseq_groc.modules.probabilities import uniform_mixture, uniform_mixture_at
@@ -24,12 +25,13 @@ class View:
 
     Args:
         adapter: whose view this is
+        memory: of the streams
         rows: for each cache its weight, the cache, and for every stream what it remembers
         shape: (B, T)
     """
 
-    def __init__(self, adapter: Adapter, rows: list[tuple[float, Cache, list[Any]]], shape: tuple[int, int]):
-        self._adapter, self.rows, self._shape = adapter, rows, shape
+    def __init__(self, adapter: Adapter, memory: Memory, rows: list[tuple[float, Cache, list[Any]]], shape: tuple[int, int]):
+        self._adapter, self.memory, self.rows, self._shape = adapter, memory, rows, shape
         self._done = 0
         self._last: dict[int, tuple[int, Seen]] = {}  # parts of one stream ask for the same again
 
@@ -81,11 +83,13 @@ class View:
 
 
 class Memory:
-    """What a group of streams has said: the caches, and the h whose word comes next."""
+    """What a group of streams has said: the adapters with a history, and the h whose word comes next."""
 
     def __init__(self, adapter: Adapter):
         self._adapter = adapter
-        self._caches = adapter.new_caches()
+        self._adapters = adapter.new_adapters()
+        weights = adapter.settings.caches()
+        self._caches = [(weights[name], one) for name, one in self._adapters.items() if isinstance(one, Cache)]
         self._pending: Tensor | None = None
         self._read: tuple[Tensor, Tensor] | None = None  # tokens and h of the block before
 
@@ -99,7 +103,7 @@ class Memory:
         """
         h = h.detach().float()
         if not self._caches:
-            return View(self._adapter, [], (h.size(0), h.size(1)))
+            return View(self._adapter, self, [], (h.size(0), h.size(1)))
         said = tokens.masked_fill(tokens == padding, -1)
         if self._pending is None:  # the first input of a text was not predicted
             said = said.index_fill(1, torch.zeros(1, dtype=torch.long, device=said.device), -1)
@@ -107,29 +111,46 @@ class Memory:
         keys = torch.cat([first, h[:, :-1]], dim=1)
         self._pending = h[:, -1:]
         rows = [(weight, cache, cache.see(h, keys, said)) for weight, cache in self._caches]
-        return View(self._adapter, rows, (h.size(0), h.size(1)))
+        return View(self._adapter, self, rows, (h.size(0), h.size(1)))
 
     @contextmanager
-    def reading(self, model: nn.Module, tokens: Tensor) -> Iterator[list[Tensor]]:
-        """Let the caches act before a model reads a block of a running text, (B, T), whose h is to be appended to the list.
+    def reading(self, model: Any, tokens: Tensor, running: bool, generating: bool) -> Iterator[list[Tensor]]:
+        """Let the adapters act before and while a model reads tokens, (B, T); their h is to be appended to the list.
 
-        What they do after a block waits for the next: only then are its scores made, by whatever makes them.
+        What they do after a block waits for the next: only then are its scores made, by whatever makes them, and only then is
+        known what followed its last token.
+
+        Args:
+            running, generating: as ``TextAdapter.follows`` has them
         """
-        caches, h = [cache for _, cache in self._caches], list[Tensor]()
-        with torch.set_grad_enabled(torch.is_grad_enabled() or any(cache.learns for cache in caches)):
-            for cache in caches:
+        adapters, h = [one for one in self._adapters.values() if one.follows(running, generating)], list[Tensor]()
+        with torch.set_grad_enabled(torch.is_grad_enabled() or any(one.learns for one in adapters)):
+            for one in adapters:
                 if self._read is not None:
-                    cache.after_block(model, *self._read)
-                cache.before_block(model, tokens)
-            yield h
-        self._read = tokens, h[0]
+                    before, made = self._read
+                    one.after_block(model, before, made, torch.cat([before[:, 1:], tokens[:, :1]], dim=1))
+                one.before_block(model, tokens)
+            with self.acting(model):
+                yield h
+        self._read = (tokens, h[0]) if adapters else None
+
+    @contextmanager
+    def acting(self, model: Any) -> Iterator[None]:
+        """Make of a model what the adapters want it to be."""
+        with ExitStack() as stack:
+            for one in self._adapters.values():
+                stack.enter_context(one.acting(model))
+            yield
 
     def reorder(self, order: Tensor) -> None:
         """Let stream i go on from what stream order[i] has said (beam search)."""
         if self._pending is not None:
             self._pending = self._pending.index_select(0, order)
-        for _, cache in self._caches:
-            cache.reorder(order)
+        if self._read is not None:
+            tokens, h = self._read
+            self._read = tokens.index_select(0, order), h.index_select(0, order)
+        for one in self._adapters.values():
+            one.reorder(order)
 
 
 class Adapter:
@@ -140,15 +161,23 @@ class Adapter:
         real: mask (V) of the real words, no special symbols and no fillers
         new: mask (V) of those that the training text lacks
         remembered: entries of another text for the unbounded cache
+        statistics: of the gradients of a training text, for dynamic evaluation
     """
 
-    def __init__(self, settings: AdapterSettings, real: Tensor, new: Tensor, remembered: Search | None = None):
-        self.settings, self.remembered = settings, remembered
+    def __init__(
+        self,
+        settings: AdapterSettings,
+        real: Tensor,
+        new: Tensor,
+        remembered: Search | None = None,
+        statistics: Statistics | None = None,
+    ):
+        self.settings, self.remembered, self.statistics = settings, remembered, statistics
         self.real, self.new = real, new
 
     def with_settings(self, settings: AdapterSettings) -> Adapter:
         """Return an adapter of the same words and text that does something else."""
-        return Adapter(settings, self.real, self.new, self.remembered)
+        return Adapter(settings, self.real, self.new, self.remembered, self.statistics)
 
     def set_vocabulary(self, real: Tensor, new: Tensor) -> None:
         """Go on over another vocabulary in which no word changed its number; the masks are as at the beginning.
@@ -159,12 +188,10 @@ class Adapter:
         """
         self.real, self.new = real, new
 
-    def new_caches(self) -> list[tuple[float, Cache]]:
-        """Return the caches that act, each with its weight, remembering nothing."""
-        return [
-            (weight, CACHES[name].from_settings(self.settings, self.remembered))
-            for name, weight in self.settings.caches().items()
-        ]
+    def new_adapters(self) -> dict[str, TextAdapter]:
+        """Return the adapters with a history that act, by name, each knowing nothing yet."""
+        kinds = {name: ADAPTERS[name] for name in self.settings.adapters()}
+        return {name: kind.from_settings(self.settings, getattr(self, kind.reads)) for name, kind in kinds.items()}
 
     def adapt_model(self, lprobs: Tensor) -> Tensor:
         """Return the discounted and smoothed log-probabilities, (..., V): what needs no history."""

@@ -1,28 +1,42 @@
-"""What a cache is, the names that caches are registered by, and the options of adapters: theirs, and those without a history."""
+"""What adapters with a history are, caches among them, the names that they are registered by, and the options of all adapters."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from fairseq_groc.adapters.mass import Seen
 from fairseq_groc.adapters.search import Search
 from fairseq_groc.errors import OptionError
 from fairseq_groc.registry import Option, Registry
 
-CACHES: Registry[type[Cache]] = Registry("cache")
-OPTIONS = CACHES.options
-OPTIONS.update(  # what needs no history; caches are registered beside their classes
+ADAPTERS: Registry[type[TextAdapter]] = Registry("adapter")  # those with a history; the first option of each switches it on
+CACHES: dict[str, type[Cache]] = {}  # those of them that are caches
+OPTIONS = ADAPTERS.options
+OPTIONS.update(  # what needs no history; the others are registered beside their classes
     new_word_discount=Option(1.0, "factor on the probability of words that the training text lacks (paper: 0.1)", "factor"),
     uniform_weight=Option(0.0, "mix this much of the uniform distribution over all words into the model's", "weight"),
 )
 
 
+def register_adapter(name: str, **options: Option) -> Callable[[Any], Any]:
+    """Register a subclass of ``TextAdapter`` with its options; it acts where the first of them, a number, is above 0.
+
+    Args:
+        options: by the name that ``AdapterSettings`` and the command line give them
+
+    Raises:
+        OptionError: a name that is taken.
+    """
+    return ADAPTERS.decorator(name, options)
+
+
 def register_cache(name: str, **options: Option) -> Callable[[Any], Any]:
-    """Register a subclass of ``Cache`` as an adapter: ``--NAME-weight`` is its mass, and *options* are its own.
+    """Register a subclass of ``Cache`` as an adapter: its first option is ``--NAME-weight``, its mass, and *options* are its own.
 
     Args:
         options: by the name that ``AdapterSettings`` and the command line give them
@@ -31,29 +45,40 @@ def register_cache(name: str, **options: Option) -> Callable[[Any], Any]:
         OptionError: a name that is taken.
     """
     weight = Option(0.0, f"mass of the {name} cache: 1 - lambda of the paper", "weight")
-    return CACHES.decorator(name, options, lambda cls: {f"{name}_weight": weight})
+    add = ADAPTERS.decorator(name, options, lambda cls: {f"{name}_weight": weight})
+
+    def register(cls: Any) -> Any:
+        CACHES[name] = add(cls)
+        return cls
+
+    return register
+
+
+def switch_of(adapter: str) -> str:
+    """Return the option that switches an adapter on."""
+    return next(iter(ADAPTERS.taken[adapter]))
 
 
 class AdapterSettings(SimpleNamespace):
-    """Which adapters act, and how; the defaults are none. The order is the paper's: what concerns the model alone, then caches.
+    """Which adapters act, and how; the defaults are none. The order: what concerns the model alone, then the others.
 
     Args:
         new_word_discount: factor on the probability of words that the training text lacks, which is then normalised
         uniform_weight: mass of the uniform distribution over all words
-        of_caches: NAME_weight, the mass of a cache, 1 - lambda of the paper, and the caches' own options
+        others: NAME_weight, the mass of a cache, 1 - lambda of the paper, and the own options of adapters with a history
 
     Raises:
-        OptionError: an option of no registered cache.
+        OptionError: an option of no registered adapter.
     """
 
-    def __init__(self, new_word_discount: float = 1.0, uniform_weight: float = 0.0, **of_caches: float):
-        unknown = [name for name in of_caches if name not in OPTIONS]
+    def __init__(self, new_word_discount: float = 1.0, uniform_weight: float = 0.0, **others: Any):
+        unknown = [name for name in others if name not in OPTIONS]
         if unknown:
             raise OptionError(
-                f"{', '.join(unknown)}: none of the registered caches ({', '.join(CACHES)}) has it. "
+                f"{', '.join(unknown)}: none of the registered adapters ({', '.join(ADAPTERS)}) has it. "
                 "Give the --user-dir that registers it, or leave it out."
             )
-        given = dict(new_word_discount=new_word_discount, uniform_weight=uniform_weight, **of_caches)
+        given = dict(new_word_discount=new_word_discount, uniform_weight=uniform_weight, **others)
         super().__init__(**{name: given.get(name, option.default) for name, option in OPTIONS.items()})
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -62,30 +87,86 @@ class AdapterSettings(SimpleNamespace):
     def __hash__(self) -> int:
         return hash(tuple(vars(self).items()))
 
-    def replaced(self, **values: float) -> AdapterSettings:
+    def replaced(self, **values: Any) -> AdapterSettings:
         """Return settings with some other values."""
         return AdapterSettings(**{**vars(self), **values})
 
     def acting(self) -> dict[str, Any]:
-        """Return what is not a default, and all options of the caches that act."""
-        own = [option for cache in self.caches() for option in CACHES.taken[cache]]
+        """Return what is not a default, and all options of the adapters that act."""
+        own = [option for adapter in self.adapters() for option in ADAPTERS.taken[adapter]]
         return {name: value for name, value in vars(self).items() if value != OPTIONS[name].default or name in own}
+
+    def adapters(self) -> list[str]:
+        """Return the adapters with a history that act, in their order."""
+        return [name for name in ADAPTERS if getattr(self, switch_of(name)) > 0]
 
     def caches(self) -> dict[str, float]:
         """Return the weights of the caches that act, in their order."""
-        weights = {name: getattr(self, f"{name}_weight") for name in CACHES}
-        return {name: weight for name, weight in weights.items() if weight > 0}
+        return {name: getattr(self, f"{name}_weight") for name in self.adapters() if name in CACHES}
 
     def active(self) -> bool:
         """Say whether anything is adapted."""
-        return bool(self.caches()) or self.uniform_weight > 0 or self.new_word_discount != 1
+        return bool(self.adapters()) or self.uniform_weight > 0 or self.new_word_discount != 1
+
+    def block_length(self) -> int | None:
+        """Return how many tokens a block must have; None: any."""
+        wanted = (ADAPTERS[name].block_length(self) for name in self.adapters())
+        return next((length for length in wanted if length is not None), None)
 
 
-class Cache:
-    """What a group of streams has said so far, and a distribution over it for each position of the next block."""
+class TextAdapter:
+    """An adapter with a history: one is made where a group of streams begins, and told of their blocks in turn."""
 
     options: Mapping[str, Option] = {}  # those that it takes, by name
-    learns = False  # whether ``after_block`` takes gradients: a pass over a block is recorded then
+    learns = False  # whether it takes gradients through the model: a pass over a block is recorded then
+    reads = "remembered"  # what it gets from files: an attribute of ``Adapter``
+
+    @classmethod
+    def from_settings(cls, settings: AdapterSettings, remembered: Any = None) -> TextAdapter:
+        """Return one that knows nothing yet.
+
+        Args:
+            remembered: what it gets from files
+        """
+        return cls()
+
+    @classmethod
+    def block_length(cls, settings: AdapterSettings) -> int | None:
+        """Return how many tokens it wants in a block; None: any."""
+        return None
+
+    def follows(self, running: bool, generating: bool) -> bool:
+        """Say whether it is told of what a model reads.
+
+        Args:
+            running: these are blocks of a running text
+            generating: these are steps of generation; neither: rows of which each is a text by itself
+        """
+        return running
+
+    def before_block(self, model: Any, tokens: Tensor) -> None:
+        """Be told that a model is about to read a block of a running text, (B, T); the first one of it by a new adapter."""
+
+    def after_block(self, model: Any, tokens: Tensor, h: Tensor, targets: Tensor) -> None:
+        """Be told, when the next block comes, what the model made of this one: the scores of this one are made.
+
+        Args:
+            tokens: (B, T)
+            h: (B, T, d)
+            targets: what came next at each position, (B, T)
+        """
+
+    def acting(self, model: Any) -> AbstractContextManager[Any]:
+        """Make of the model what it is to be while it reads a block, or computes losses from what it has read."""
+        return nullcontext()
+
+    def reorder(self, order: Tensor) -> None:
+        """Let stream i go on from what stream order[i] has said."""
+        raise NotImplementedError
+
+
+class Cache(TextAdapter):
+    """What a group of streams has said so far, and a distribution over it for each position of the next block."""
 
     @classmethod
     def from_settings(cls, settings: AdapterSettings, remembered: Search | None = None) -> Cache:
@@ -95,12 +176,6 @@ class Cache:
             remembered: entries of another text (``--cache-text``)
         """
         return cls()
-
-    def before_block(self, model: nn.Module, tokens: Tensor) -> None:
-        """Be told that a model is about to read a block of a running text, (B, T); the first one of it by a new cache."""
-
-    def after_block(self, model: nn.Module, tokens: Tensor, h: Tensor) -> None:
-        """Be told, when the next block comes, what it made of this one, h (B, T, d): the scores of this one are made."""
 
     def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> list[Any]:
         """Append a block's entries and return, for every stream, what ``row`` needs.
@@ -114,8 +189,4 @@ class Cache:
 
     def row(self, view: Any) -> Seen:
         """Return what one stream's positions remember."""
-        raise NotImplementedError
-
-    def reorder(self, order: Tensor) -> None:
-        """Let stream i go on from what stream order[i] has said."""
         raise NotImplementedError

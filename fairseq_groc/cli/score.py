@@ -22,8 +22,10 @@ from fairseq_groc.evaluation.loading import adapter_options, data_lexicon, load
 from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of
 from fairseq_groc.open_vocabulary.new_words import NewWordMass, rate_of_new_words
 from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
+from fairseq_groc.tasks.checks import check_block
 
 logger = logging.getLogger(__name__)
+BLOCK = 512
 ADAPTIVE, UNK = "adaptive", "unk"
 
 
@@ -34,7 +36,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--running", action="store_true", help="one running text: do not begin anew at each line")
     add_adapter_arguments(parser)
     _add_vocabulary_arguments(parser)
-    parser.add_argument("--tokens-per-sample", type=positive, default=512, help="tokens at a time")
+    what = f"tokens at a time; default: {BLOCK}, or --dynamic-block"
+    parser.add_argument("--tokens-per-sample", type=positive, help=what)
 
 
 def run(args: Namespace) -> None:
@@ -95,8 +98,7 @@ def _field(line: str, field: int | None, where: str) -> str:
     return parts[field - 1]
 
 
-@torch.no_grad()
-def score_lines(hub: Any, texts: list[str], running: bool = False, block: int = 512) -> Iterator[tuple[float, int]]:
+def score_lines(hub: Any, texts: list[str], running: bool = False, block: int | None = None) -> Iterator[tuple[float, int]]:
     """Yield the log-probability (natural logarithm) and the number of tokens of every line, its ``</s>`` included.
 
     A line with an impossible word scores -inf.
@@ -104,23 +106,46 @@ def score_lines(hub: Any, texts: list[str], running: bool = False, block: int = 
     Args:
         hub: what ``from_pretrained`` returns
         running: carry the state from line to line; otherwise every line begins from the zero state
+        block: tokens at a time; None: 512, or what an adapter wants
     """
     model, dictionary = hub.models[0], hub.task.dictionary
-    block = min(block, int(model.decoder.max_positions()))
-    previous, begin = dictionary.eos(), 0
-    for number, text in enumerate(texts):
+    wanted, length = block_lengths(model.decoder, running, block)
+    lines = [dictionary.encode_line(text, add_if_not_exist=False, append_eos=True).long().to(hub.device) for text in texts]
+    pieces = lines if wanted is None else [torch.cat(lines)]  # blocks of such a length do not end where lines do
+    scores = _scores(model, pieces, running, min(length, int(model.decoder.max_positions())))
+    for line in lines:
+        total = sum(itertools.islice(scores, len(line)))
+        yield (total if total > LOG_ZERO / 2 else -math.inf), len(line)
+
+
+def block_lengths(decoder: Any, running: bool, given: int | None) -> tuple[int | None, int]:
+    """Return how many tokens an adapter wants to be read at a time, None for any, and how many are read.
+
+    Raises:
+        OptionError: an adapter learns from running text, and these are lines, or its blocks are of another length.
+    """
+    wanted = decoder.adapter.settings.block_length() if decoder.adapter else None
+    if wanted and not running:
+        raise OptionError("--dynamic-rate learns from what was read before, and every line begins anew: give --running")
+    check_block(given, wanted)
+    return wanted, given or wanted or BLOCK
+
+
+@torch.no_grad()
+def _scores(model: Any, pieces: Iterable[torch.Tensor], running: bool, block: int) -> Iterator[float]:
+    """Yield the log-probability of each token of some pieces of a text, or of texts by themselves."""
+    eos = model.decoder.dictionary.eos()
+    previous, begin = eos, 0
+    for number, piece in enumerate(pieces):
         if not running:
-            previous, begin = dictionary.eos(), 0
-        tokens = dictionary.encode_line(text, add_if_not_exist=False, append_eos=True).long().to(hub.device)
-        total = 0.0
-        for target in tokens.split(block):
+            previous, begin = eos, 0
+        for target in piece.split(block):
             source = torch.cat([target.new_tensor([previous]), target[:-1]]).unsqueeze(0)  # (1, T)
             place = Block("scored", 0 if running else number, 0, begin, begin + len(target))
             output = model(source, block=place)
             lprobs = model.get_normalized_probs(output, log_probs=True)[0]  # (T, V)
-            total += numbers_of("model", lprobs.gather(1, target.unsqueeze(1))).double().sum().item()
+            yield from numbers_of("model", lprobs.gather(1, target.unsqueeze(1))).double().flatten().tolist()
             previous, begin = int(target[-1]), place.end
-        yield (total if total > LOG_ZERO / 2 else -math.inf), len(tokens)
 
 
 def _add_vocabulary_arguments(parser: ArgumentParser) -> None:
@@ -175,7 +200,8 @@ def _run_open(model: Any, lines: Iterable[tuple[str, str]], args: Namespace) -> 
     """Score lines as they come, each with what of it is text, and report at the end."""
     lexicon, mass = data_lexicon(model.decoder.origin, args.lexicon_path), _mass(model.decoder.dictionary, args)
     whole_words = pieces_of(model.decoder.dictionary.symbols) is None
-    scorer = OpenVocabularyScorer(model, mass, lexicon, args.running, args.tokens_per_sample)
+    _, block = block_lengths(model.decoder, args.running, args.tokens_per_sample)
+    scorer = OpenVocabularyScorer(model, mass, lexicon, args.running, block)
     for number, (line, text) in enumerate(lines, start=1):
         try:
             score, tokens = scorer.score(text)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from fairseq_groc.adapters import CACHES, OPTIONS, AdapterSettings
+from fairseq_groc.adapters import ADAPTERS, OPTIONS, AdapterSettings, DynamicEvaluation
 
 WEIGHTS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7)  # of a cache; 0.7 and theta 3 were best for composed models on unseen texts
 VALUES: dict[str, Sequence[float]] = {  # of other options; else their default alone
@@ -16,6 +16,7 @@ VALUES: dict[str, Sequence[float]] = {  # of other options; else their default a
     "cache_theta": (0.0, 0.3, 1.0, 3.0, 10.0),
     "cache_size": (5_000,),  # GroC, appendix C.4
 }
+PASSES = tuple(DynamicEvaluation.options)  # options of what changes the model itself: it reads the text again for each setting
 STEPS = 6  # values that a grid grows by, at most, at either edge of an option
 RATIOS = (2.0, 10.0)  # least and largest, of a value to the one before it where a grid grows
 
@@ -27,29 +28,33 @@ class Grid:
     Args:
         cache: a registered one, or none
         values: sorted, by option: of what concerns the model alone, then of the cache's weight, then of its own options
+        model: settings of what changes the model itself, as it is in the pass that is searched
     """
 
     cache: str
     values: dict[str, tuple[float, ...]]
+    model: AdapterSettings = field(default_factory=AdapterSettings)
 
     @classmethod
-    def of(cls, cache: str, given: Mapping[str, Sequence[float]]) -> Grid:
+    def of(cls, cache: str, given: Mapping[str, Sequence[float]], model: AdapterSettings | None = None) -> Grid:
         """Return the grid of what a cache has of the values given; of other options it has the default."""
-        own = CACHES.taken[cache] if cache != "none" else ()
+        own = ADAPTERS.taken[cache] if cache != "none" else ()
         names = ("new_word_discount", "uniform_weight", *own)
-        return cls(cache, {name: tuple(sorted({*given.get(name, (OPTIONS[name].default,))})) for name in names})
+        values = {name: tuple(sorted({*given.get(name, (OPTIONS[name].default,))})) for name in names}
+        return cls(cache, values, model or AdapterSettings())
 
     def settings(self) -> list[AdapterSettings]:
         """Return every combination; without its weight a cache has no options."""
         found: dict[AdapterSettings, None] = {}
         for chosen in itertools.product(*self.values.values()):
-            settings = AdapterSettings(**dict(zip(self.values, chosen, strict=True)))
-            found[settings if settings.caches() else AdapterSettings(*chosen[:2])] = None
+            settings = self.model.replaced(**dict(zip(self.values, chosen, strict=True)))
+            alone = self.model.replaced(new_word_discount=chosen[0], uniform_weight=chosen[1])
+            found[settings if settings.caches() else alone] = None
         return list(found)
 
     def cache_options(self) -> tuple[str, ...]:
         """Return the names of the cache's own options, without its weight."""
-        return tuple(CACHES.taken[self.cache])[1:] if self.cache != "none" else ()
+        return tuple(ADAPTERS.taken[self.cache])[1:] if self.cache != "none" else ()
 
     def of_cache(self) -> list[tuple[float, ...]]:
         """Return the combinations of these: what changes how the cache remembers, not how much of it is mixed in."""
@@ -90,7 +95,7 @@ class Grid:
             beyond = [value for value in values if (value > begun[-1] if upper else value < begun[0])]
             if len(beyond) < STEPS:
                 more[name] = tuple(sorted({*values, *_beyond(name, values, upper, tokens)}))
-        return Grid(self.cache, {**self.values, **more}) if more else None
+        return Grid(self.cache, {**self.values, **more}, self.model) if more else None
 
 
 def _beyond(name: str, values: Sequence[float], upper: bool, tokens: int) -> tuple[float, ...]:
@@ -106,3 +111,12 @@ def _beyond(name: str, values: Sequence[float], upper: bool, tokens: int) -> tup
     rounded = float(f"{value:.3g}")
     # 0: without it; but who leaves out 0 of the uniform distribution may have a head that gives new words nothing
     return (0.0, rounded) if kind == "weight" and not upper and name != "uniform_weight" else (rounded,)
+
+
+def model_settings(given: Mapping[str, Sequence[Any]]) -> list[AdapterSettings]:
+    """Return every combination of the values given for what changes the model; where nothing does, it has no options."""
+    combined = (
+        AdapterSettings(**dict(zip(PASSES, chosen, strict=True)))
+        for chosen in itertools.product(*(given[name] for name in PASSES))
+    )
+    return list(dict.fromkeys(settings if settings.adapters() else AdapterSettings() for settings in combined))

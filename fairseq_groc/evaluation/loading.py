@@ -15,7 +15,7 @@ from fairseq_groc.errors import DataError, GrocError, LexiconError
 from fairseq_groc.files import check_archive
 from fairseq_groc.lexicon import Lexicon, open_lexicons
 from fairseq_groc.lexicon.tables import Origin
-from fairseq_groc.tasks.checks import check_needed
+from fairseq_groc.tasks.checks import check_block, check_needed
 from fairseq_groc.tasks.config import adapter_fields
 
 logger = logging.getLogger(__name__)
@@ -90,6 +90,9 @@ def open_split(args: Namespace, **options: Any) -> tuple[Any, StreamDataset]:
     cfg.sample_break_mode = getattr(args, "sample_break_mode", "none")
     if args.tokens_per_sample:
         cfg.tokens_per_sample = args.tokens_per_sample
+    for model in hub.models if args.tokens_per_sample else ():
+        adapter = model.decoder.adapter
+        check_block(args.tokens_per_sample, adapter.settings.block_length() if adapter else None)
     hub.task.check_room()
     if not Path(args.data, f"{args.split}.bin").is_file():
         raise DataError(f"{args.data}/{args.split}.bin not found: preprocess the text, or name another --split")

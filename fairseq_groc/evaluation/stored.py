@@ -17,6 +17,7 @@ from fairseq_groc.dictionary import words_fingerprint
 from fairseq_groc.errors import CacheError, DataError, OptionError
 from fairseq_groc.files import replace_file
 from fairseq_groc.models.matrices_file import fingerprint as module_fingerprint
+from fairseq_groc.registry import shown_value
 
 logger = logging.getLogger(__name__)
 TUNED = "adapters.json"  # in the data folder: settings by the model's fingerprint
@@ -32,12 +33,12 @@ def fingerprint(decoder: Any) -> str:
     return hashlib.sha256(f"{module_fingerprint(decoder, buffers=False)} {vocabulary}".encode()).hexdigest()
 
 
-def tuned_adapters(data: Path, decoder: Any) -> tuple[AdapterSettings, str | None] | None:
-    """Return the settings that were tuned for this model over this folder's vocabulary, with the folder of the text that
-    an unbounded cache remembered, and say so; None: there are none.
+def tuned_adapters(data: Path, decoder: Any) -> tuple[AdapterSettings, str | None, str | None] | None:
+    """Return the settings that were tuned for this model over this folder's vocabulary, with the folders of the text that
+    an unbounded cache remembered and of gradient statistics, and say so; None: there are none.
 
     Raises:
-        DataError: the file is not readable, or has an option of a cache that is not registered.
+        DataError: the file is not readable, or has an option of an adapter that is not registered.
     """
     if not os.path.lexists(data / TUNED):  # a link to nothing is no file that nobody has written
         return None
@@ -48,9 +49,9 @@ def tuned_adapters(data: Path, decoder: Any) -> tuple[AdapterSettings, str | Non
         settings = AdapterSettings(**tuned["settings"])
     except OptionError as error:
         raise DataError(f"{data / TUNED}: {error}") from None
-    chosen = ", ".join(f"{name} {value:g}" for name, value in settings.acting().items())
+    chosen = ", ".join(f"{name} {shown_value(value)}" for name, value in settings.acting().items())
     logger.info(f"adapters as tuned on '{tuned['split']}' (--no-tuned-adapters leaves them out): {chosen or 'none'}")
-    return settings, tuned.get("cache_text")
+    return settings, tuned.get("cache_text"), tuned.get("dynamic_statistics")
 
 
 def store_tuned(data: Path, decoder: Any, settings: AdapterSettings, **found: Any) -> None:
@@ -83,7 +84,7 @@ def _in_range(models: Any) -> bool:
         and isinstance(model.get("settings"), dict)
         and not any(name in OPTIONS and OPTIONS[name].refusal(value) for name, value in model["settings"].items())
         and isinstance(model.get("split"), str)
-        and isinstance(model.get("cache_text"), (str, type(None)))
+        and all(isinstance(model.get(name), (str, type(None))) for name in ("cache_text", "dynamic_statistics"))
         for model in models.values()
     )
 

@@ -19,7 +19,7 @@ from fairseq_groc.adapters import OPTIONS, Adapter, AdapterSettings, Memory
 from fairseq_groc.adapters.caches import LocalCache
 from fairseq_groc.adapters.mass import mix
 from fairseq_groc.data.stream_dataset import StreamDataset
-from fairseq_groc.evaluation.grid import Grid
+from fairseq_groc.evaluation.grid import PASSES, Grid
 from fairseq_groc.evaluation.scoring import Place, blocks
 from fairseq_groc.modules.probabilities import perplexity, uniform_mixture_at
 
@@ -71,7 +71,7 @@ class States:
 
     def append(self, h: Tensor) -> None:
         """Append those of a block, (B, T, d)."""
-        np.save(self._file, h.float().cpu().numpy())
+        np.save(self._file, h.detach().float().cpu().numpy())
 
     def __iter__(self) -> Iterator[tuple[Tensor, dict[str, Any]]]:
         """Yield those of every block, and the batch."""
@@ -86,11 +86,11 @@ def read(states: States, adapter: Adapter, cache: str) -> Pass:
 
     Args:
         states: of this text, empty as yet
-        adapter: knows which words are real and which are new
+        adapter: has what changes the model itself, and knows which words are real and which are new
         cache: nothing is kept for it where it is none
     """
     decoder = states.model.decoder
-    decoder.adapter = None
+    decoder.adapter = adapter if adapter.settings.adapters() else None
     columns: dict[str, list[Tensor]] = {name: [] for name in ("lprobs", "new", "targets")}
     for sample in states.blocks():
         target = sample["target"]
@@ -171,8 +171,12 @@ def best(tried: Mapping[AdapterSettings, float]) -> tuple[AdapterSettings, float
     """Return the setting with the smallest perplexity; of equals the one nearest to what changes nothing."""
     lowest = min(tried.values())
     equal = [settings for settings, ppl in tried.items() if ppl <= lowest * (1 + TIE)]
-    winner = min(equal, key=lambda s: [abs(value - OPTIONS[name].default) for name, value in vars(s).items()])
+    winner = min(equal, key=lambda s: [_distance(value, OPTIONS[name].default) for name, value in vars(s).items()])
     return winner, tried[winner]
+
+
+def _distance(value: Any, default: Any) -> float:
+    return float(value != default) if isinstance(default, str) else abs(value - default)
 
 
 def heat_map(
@@ -184,6 +188,7 @@ def heat_map(
     if axis is None or not tried:
         return None
     winner, _ = best(tried)
+    tried = {s: ppl for s, ppl in tried.items() if all(getattr(s, name) == getattr(winner, name) for name in PASSES)}
     across = sorted({getattr(s, axis) for s in tried})
     weights = sorted({s.caches()[cache] for s in tried}, reverse=True)
     places: list[list[dict[str, Any]]] = [[{axis: a, f"{cache}_weight": w} for a in across] for w in weights]

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from fairseq_groc.adapters import Adapter
+from fairseq_groc.adapters.dynamic import ALL, ENCODER, FEATURES, HEAD
 from fairseq_groc.dictionary import is_symbol
 from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.lexicon.base import Entry, Lexicon
@@ -60,8 +61,11 @@ class ChangingVocabulary:
 
         Raises:
             DataError: something that is no word; then nothing was added.
+            OptionError: each word has something that dynamic evaluation changes; then nothing was added.
         """
         words = self.check_words(words)
+        if any(word not in self.dictionary.indices for word in words):
+            self.check_growth()
         for word in words:
             if word not in self.dictionary.indices:
                 self.dictionary.add_symbol(word)
@@ -70,6 +74,19 @@ class ChangingVocabulary:
             self.matrices.add_words(self._entries(missing, entries))
             self._adapt()
         return [self.dictionary.indices[word] for word in words]
+
+    def check_growth(self) -> None:
+        """Refuse a vocabulary that grows while each of its words has something that is learned.
+
+        Raises:
+            OptionError: with what learns.
+        """
+        settings = None if self.adapter is None else self.adapter.settings
+        if settings is not None and settings.dynamic_rate > 0 and settings.dynamic_parameters in (ALL, HEAD):
+            raise OptionError(
+                f"--dynamic-parameters {settings.dynamic_parameters} changes what each word has, so no word can be added "
+                f"(--open-vocabulary): give --dynamic-parameters {ENCODER} or {FEATURES}"
+            )
 
     def check_words(self, words: Sequence[str]) -> list[str]:
         """Return a list of words if all of them are words.

@@ -3,9 +3,9 @@
 import hashlib
 import logging
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -23,8 +23,10 @@ from fairseq_groc.errors import OptionError
 from fairseq_groc.lexicon.tables import known_source
 from fairseq_groc.models.building import build_corrections, build_embedding, build_head, feature_dropout, feature_width
 from fairseq_groc.models.changing_vocabulary import ChangingVocabulary
+from fairseq_groc.models.leaves import FeatureLeaves, ParameterLeaves, leaves_of
 from fairseq_groc.models.word_layers import InputLayer, OutputLayer
 from fairseq_groc.models.word_matrices import WordMatrices
+from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK
 from fairseq_groc.modules.packed_state import pack, unpack
 from fairseq_groc.modules.probabilities import LOG_ZERO
 from fairseq_groc.options import OPTIONS_VERSION
@@ -132,15 +134,15 @@ class WordDecoder(ChangingVocabulary):
             return super().forward(prev_output_tokens, *args, **kwargs)  # type: ignore[misc]
         state, pad = kwargs.get("incremental_state"), self.dictionary.pad()
         memory = self._memory_for(block, state)
-        alone: AbstractContextManager[list[Tensor]] = nullcontext([])
-        with alone if block is None else memory.reading(cast(nn.Module, self), prev_output_tokens) as read:
+        said = prev_output_tokens if state is None else prev_output_tokens[:, -1:]
+        with memory.reading(self, said, running=block is not None, generating=state is not None) as read:
             scores, extra = super().forward(prev_output_tokens, *args, **kwargs)  # type: ignore[misc]
             h = getattr(self, self.output_layer_name).features
             read.append(h)
         if state is not None:
             state["adapter"] = memory  # only now: to fairseq's LSTM a state that is not empty has its own
         view = memory.see(h, self._predictable(prev_output_tokens[:, -h.size(1) :]), pad)
-        return scores, {**(extra if isinstance(extra, dict) else {"attn": extra}), "view": view}
+        return scores.detach(), {**(extra if isinstance(extra, dict) else {"attn": extra}), "view": view}
 
     def _memory_for(self, block: Block | None, incremental_state: dict[str, Any] | None) -> Memory:
         """Return what the streams have said before a block, or the hypotheses before a step of generation."""
@@ -195,19 +197,28 @@ class WordDecoder(ChangingVocabulary):
             targets: (B, T)
             chunk: words whose scores are held at a time
         """
-        head, pad = self.matrices.head, self.dictionary.pad()
-        outputs, bias = matrices
-        own = head.losses(h.flatten(0, 1), outputs, bias, targets.flatten(), pad, chunk).view(targets.shape)
-        if self.training:  # type: ignore[attr-defined]
-            return own, own
-        if self.matrices.limit is not None and not head.plain_softmax:
-            lprobs = torch.log_softmax(self.matrices.log_scores(h, outputs, bias).float(), -1)
-            own = -lprobs.gather(2, targets.unsqueeze(2)).squeeze(2)
-        view, adapted = self._view(extra), own
-        if view is not None:
-            adapted = -view.adapt_at(-self._discounted(own, h, outputs, bias, targets, chunk), targets)
-        padding = targets == pad
+        view = None if self.training else self._view(extra)  # type: ignore[attr-defined]
+        with nullcontext() if view is None else view.memory.acting(self):
+            own = self.own_losses(h, matrices, targets, chunk)
+            if self.training:  # type: ignore[attr-defined]
+                return own, own
+            adapted = own
+            if view is not None:
+                adapted = -view.adapt_at(-self._discounted(own, h, *matrices, targets, chunk), targets)
+        padding = targets == self.dictionary.pad()
         return adapted.clamp(max=-LOG_ZERO).masked_fill(padding, 0), own.clamp(max=-LOG_ZERO).masked_fill(padding, 0)
+
+    def own_losses(self, h: Tensor, matrices: tuple[Tensor, Tensor], targets: Tensor, chunk: int = DEFAULT_CHUNK) -> Tensor:
+        """Return -log p(target) of the model alone, (B, T); the arguments are those of ``losses``."""
+        head, pad = self.matrices.head, self.dictionary.pad()
+        if self.training or self.matrices.limit is None or head.plain_softmax:  # type: ignore[attr-defined]
+            return head.losses(h.flatten(0, 1), *matrices, targets.flatten(), pad, chunk).view(targets.shape)
+        lprobs = torch.log_softmax(self.matrices.log_scores(h, *matrices).float(), -1)
+        return -lprobs.gather(2, targets.unsqueeze(2)).squeeze(2)
+
+    def leaves(self, choice: str, streams: int = 1) -> ParameterLeaves | FeatureLeaves:
+        """Return what dynamic evaluation changes, by ``--dynamic-parameters``: see ``leaves_of``."""
+        return leaves_of(self, choice, streams)
 
     def _discounted(self, own: Tensor, h: Tensor, outputs: Tensor, bias: Tensor, targets: Tensor, chunk: int) -> Tensor:
         """Return -log p(target), (B, T), with the probability of new words discounted and all of them normalised."""

@@ -6,6 +6,8 @@ belongs to the model, not to them. T: time; B: batch.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -51,10 +53,13 @@ class OutputLayer(nn.Module):
         self.context: nn.Linear | None = nn.Linear(width, dim, bias=False) if width != dim else None
         self.dropout = VariationalDropout(dropout, shared=(0, 1))
         self.deferred = False  # whether to return h, for a loss that never holds all scores
+        self.change: Callable[[Tensor], Tensor] | None = None  # what an adapter makes of h, in evaluation
         self.features: Tensor | None = None  # h of the last forward pass in evaluation, for adapters
 
     def forward(self, h: Tensor) -> Tensor:
         h = self.dropout(h if self.context is None else self.context(h))
+        if self.change is not None and not self.training:
+            h = self.change(h)
         self.features = None if self.training else h
         if self.deferred:
             return h

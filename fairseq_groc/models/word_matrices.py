@@ -77,6 +77,7 @@ class WordMatrices(nn.Module):
             kind = SampledUpdates if corrections is None else SampledWords
             self.sampled = kind(updates.fraction, updates.interval, updates.seed)
         self.file = file
+        self.source: Callable[[], Matrices] | None = None  # what stands in for ``computed``
         self.limit: Tensor | None = None  # mask (V) of words that must not be predicted at present
         self._entries: dict[str, Entry] = {}  # of the words that were added
         self._added: Vocabulary | None = None  # these words, once all of them are needed together
@@ -107,7 +108,7 @@ class WordMatrices(nn.Module):
         return self() if current is None else current
 
     def forward(self) -> Matrices:
-        inputs, outputs, bias = self._matrices()
+        inputs, outputs, bias = self.computed() if self.source is None else self.source()
         if self.limit is not None and self.head.plain_softmax:
             bias = masked_bias(bias, self.limit.to(bias.device))
         return inputs, outputs, bias
@@ -122,8 +123,8 @@ class WordMatrices(nn.Module):
             return scores
         return scores.masked_fill(self.limit.to(scores.device), float("-inf"))
 
-    def _matrices(self) -> Matrices:
-        """Return the matrices, whatever the limit."""
+    def computed(self) -> Matrices:
+        """Return what the parameters make of the words, whatever the limit."""
         if not (self.head.computes or self.embedding.computes):  # rows cost nothing to compute
             return self._encode()
         if self.training and self.is_frozen():
@@ -131,7 +132,7 @@ class WordMatrices(nn.Module):
         if self.training and self.sampled is not None and self._step is not None and not self._entries:
             self._kept = None
             embedding, vocabulary = cast(CompositionalEmbedding, self.embedding), cast(Vocabulary, self.vocabulary)
-            return self._mask(self.sampled.embed(embedding, vocabulary, self._step))
+            return self.of_embeddings(self.sampled.embed(embedding, vocabulary, self._step))
         if self.training or torch.is_grad_enabled():
             self._kept = None
             return self._encode()
@@ -181,7 +182,7 @@ class WordMatrices(nn.Module):
 
     def _encode(self) -> Matrices:
         if self.vocabulary is None or not self._entries:
-            return self._mask(self.embedding(self.vocabulary))
+            return self.of_embeddings(self.embedding(self.vocabulary))
         if self._added is None:
             self._added = self._vocabulary_of(self._entries)
         first = self.vocabulary.num_words
@@ -222,7 +223,8 @@ class WordMatrices(nn.Module):
         nothing = sum((p.sum() for p in self.parameters()), bias.new_zeros(())) * 0  # workers expect every gradient
         return inputs, outputs, bias + nothing
 
-    def _mask(self, inputs: Any) -> Matrices:
+    def of_embeddings(self, inputs: Any) -> Matrices:
+        """Return the matrices that the head makes of the embedding's E_in, (V, d), or of what sampled updates have of it."""
         inputs, outputs, bias = self._predict(inputs, self.vocabulary)
         return inputs, outputs, masked_bias(bias, self._wordless())
 

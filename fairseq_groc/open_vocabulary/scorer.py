@@ -98,6 +98,7 @@ class OpenVocabularyScorer:
     def __init__(
         self, model: Any, mass: NewWordMass | None, entries: WordEntries = None, running: bool = False, block: int = 512
     ):
+        model.decoder.check_growth()
         self.totals = Totals()
         self._model, self._decoder, self._dictionary = model, model.decoder, model.decoder.dictionary
         self._mass, self._entries, self._running = mass, entries, running

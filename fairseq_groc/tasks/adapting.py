@@ -13,25 +13,45 @@ from fairseq_groc.data.fingerprint import digest, trained_words
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.dictionary import real_words
 from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.evaluation.gradients import load_statistics
 from fairseq_groc.evaluation.stored import open_remembered
 
 logger = logging.getLogger(__name__)
 
 
-def make_adapter(cfg: Any, decoder: Any, settings: AdapterSettings, text: str | None = None) -> Adapter:
+def make_adapter(
+    cfg: Any, decoder: Any, settings: AdapterSettings, text: str | None = None, statistics: str | None = None
+) -> Adapter:
     """Return what some settings make of a trained model's probabilities.
 
     Args:
         cfg: the task's options
         text: folder of a text that an unbounded cache sees, too
+        statistics: folder of gradient statistics, for dynamic evaluation; None: the data folder
 
     Raises:
-        OptionError: a limited vocabulary, and a text that may have any word.
+        OptionError: a limited vocabulary, and a text that may have any word; no statistics of this model.
     """
     if text and decoder.matrices.limit is not None:
         raise OptionError("a limited vocabulary does not go with --cache-text, whose words may be any: leave one out")
     store = Search(open_remembered(Path(text), decoder)) if text else None
-    return Adapter(settings, decoder.real_words(), new_words(cfg, decoder.dictionary, settings), store)
+    gradients = None
+    if settings.dynamic_rate > 0:
+        folder = Path(statistics or utils.split_paths(cfg.data)[0])
+        gradients = load_statistics(folder, decoder, settings.dynamic_parameters)
+    return Adapter(settings, decoder.real_words(), new_words(cfg, decoder.dictionary, settings), store, gradients)
+
+
+def check_order(adapter: Adapter | None, dataset: StreamDataset) -> None:
+    """Refuse to learn from a text whose lines begin anew.
+
+    Raises:
+        OptionError: the lines are independent.
+    """
+    if adapter is not None and adapter.settings.dynamic_rate > 0 and dataset.independent_lines:
+        raise OptionError(
+            "--sample-break-mode eos: every line begins anew, and dynamic evaluation would learn nothing. Leave out one of them."
+        )
 
 
 def new_words(cfg: Any, dictionary: Any, settings: AdapterSettings) -> torch.Tensor:

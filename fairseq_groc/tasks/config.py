@@ -25,6 +25,10 @@ class RememberedConfig(FairseqDataclass):
         default=None,
         metadata={"help": "folder from python -m fairseq_groc remember: a text that the unbounded cache sees, too"},
     )
+    dynamic_statistics: Optional[str] = field(
+        default=None,
+        metadata={"help": "folder that python -m fairseq_groc gradient-statistics has written to; default: the data folder"},
+    )
     no_tuned_adapters: bool = field(
         default=False, metadata={"help": "do not take the adapters that python -m fairseq_groc tune has found for model and data"}
     )

@@ -12,7 +12,7 @@ from fairseq.data import Dictionary, iterators
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import FairseqTask, register_task
 
-from fairseq_groc.adapters import CACHES, OPTIONS, Adapter, AdapterSettings
+from fairseq_groc.adapters import ADAPTERS, OPTIONS, Adapter, AdapterSettings
 from fairseq_groc.data.fingerprint import check_dictionary, folder_dictionary
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
 from fairseq_groc.embeddings import EMBEDDINGS
@@ -23,7 +23,7 @@ from fairseq_groc.models.building import embedding_of
 from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
 from fairseq_groc.models.word_decoder import attach_head
 from fairseq_groc.options import default_settings, head_settings, refuse_unused_of_task, widen
-from fairseq_groc.tasks.adapting import check_remembered, make_adapter, report_impossible
+from fairseq_groc.tasks.adapting import check_order, check_remembered, make_adapter, report_impossible
 from fairseq_groc.tasks.building import begin_corrections, begin_new_rows, complete, computation_of, lexicon_vocabulary, slowed
 from fairseq_groc.tasks.checks import (
     check_criterion,
@@ -118,9 +118,11 @@ class WordnetLexiconTask(FairseqTask):
         self._decoders.append(model.decoder)
         return model
 
-    def adapter_for(self, decoder: Any, settings: AdapterSettings, text: str | None = None) -> Adapter:
-        """Return what some settings make of a trained model's probabilities; *text* is as in ``adapting.make_adapter``."""
-        return make_adapter(self.cfg, decoder, settings, text)
+    def adapter_for(
+        self, decoder: Any, settings: AdapterSettings, text: str | None = None, statistics: str | None = None
+    ) -> Adapter:
+        """Return what some settings make of a trained model's probabilities; the others are as in ``adapting.make_adapter``."""
+        return make_adapter(self.cfg, decoder, settings, text, statistics)
 
     def prepare_scoring(self, dataset: StreamDataset | None = None) -> None:
         """Take the adapters that the options say, or else those that were tuned for this very model and data.
@@ -133,11 +135,12 @@ class WordnetLexiconTask(FairseqTask):
         for decoder in self._decoders:
             if decoder not in self._prepared:
                 self._prepared.append(decoder)
-                chosen, text = given, self.cfg.cache_text
+                chosen, files = given, [self.cfg.cache_text, self.cfg.dynamic_statistics]
                 if not (given.active() or self.cfg.no_tuned_adapters or self._trains):
-                    chosen, text = tuned_adapters(folder, decoder) or (given, None)
-                decoder.adapter = self.adapter_for(decoder, chosen, text) if chosen.active() else None
+                    chosen, *files = tuned_adapters(folder, decoder) or (given, None, None)
+                decoder.adapter = self.adapter_for(decoder, chosen, *files) if chosen.active() else None
             if dataset is not None:
+                check_order(decoder.adapter, dataset)
                 check_remembered(self.cfg, decoder.adapter, dataset)
                 if not (decoder.adapter and decoder.adapter.settings.uniform_weight):
                     report_impossible(decoder, dataset)
@@ -251,6 +254,9 @@ class WordnetLexiconTask(FairseqTask):
         """Return the tokens of a stream that are read at a time."""
         if self.cfg.tokens_per_sample < 0:
             raise OptionError(f"--tokens-per-sample {self.cfg.tokens_per_sample}: expected a positive number, or 0")
+        wanted = [decoder.adapter.settings.block_length() for decoder in self._decoders if decoder.adapter]
+        if any(wanted):  # an adapter's: what the checkpoint has is no choice of who uses it
+            return max(filter(None, wanted))
         if self.cfg.tokens_per_sample > 0:
             return self.cfg.tokens_per_sample
         return self.state.state_dict.get("groc", {}).get("tokens_per_sample", DEFAULT_BLOCK)
@@ -367,5 +373,5 @@ class WordnetLexiconTask(FairseqTask):
         return self.dictionary
 
 
-for registry in (CACHES, HEADS, EMBEDDINGS):
+for registry in (ADAPTERS, HEADS, EMBEDDINGS):
     registry.listen(functools.partial(widen, "task", TASK))

@@ -221,7 +221,7 @@ def test_an_option_on_disk_of_a_cache_that_is_not_registered_is_named_with_its_f
     monkeypatch.setattr(stored, "fingerprint", lambda decoder: "m")
     content = '{"format": 2, "models": {"m": {"split": "valid", "settings": {"other_weight": 0.1}}}}'
     (tmp_path / "adapters.json").write_text(content)
-    with pytest.raises(DataError, match="adapters.json: other_weight: none of the registered caches .*--user-dir"):
+    with pytest.raises(DataError, match="adapters.json: other_weight: none of the registered adapters .*--user-dir"):
         tuned_adapters(tmp_path, None)
 
 

@@ -177,14 +177,14 @@ class Other(Cache):
             "output head 'low-rank': expected a name of letters, digits and underscores",
         ),
         (lambda: register_lexicon("none")(NoLexicon), "lexicon 'none' is registered already: choose a name that is none of none"),
-        (lambda: register_cache("local")(Other), "cache 'local' is registered already"),
+        (lambda: register_cache("local")(Other), "adapter 'local' is registered already"),
         (
             lambda: register_cache("other", cache_size=Option(1, ""))(Other),
-            "option of a cache 'cache_size' is registered already",
+            "adapter option 'cache_size' is registered already",
         ),
         (lambda: register_cache("other", seed=Option(1, ""))(Other), "--seed: an option of the task wordnet_lexicon already"),
         (lambda: register_command("user_dir", print)(print), "command 'user_dir' is registered already: choose a name"),
-        (lambda: AdapterSettings(other_weight=0.1), "other_weight: none of the registered caches .* Give the --user-dir"),
+        (lambda: AdapterSettings(other_weight=0.1), "other_weight: none of the registered adapters .* Give the --user-dir"),
     ],
 )
 def test_names_are_registered_once(register, message):

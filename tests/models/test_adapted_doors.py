@@ -99,10 +99,12 @@ def test_criteria_and_scorer_see_the_same_adapted_model(adapted_model, batches, 
 
 @pytest.mark.parametrize("arch", ["groc_lstm_lm", "transformer_lm"])
 def test_a_cache_may_learn_between_blocks(adapted_model, batches, monkeypatch, arch):
-    seen = []
+    seen, following = [], []
 
-    def learn(cache, model, tokens, h):
+    def learn(cache, model, tokens, h, targets):
         seen.append(("after", tokens))
+        assert torch.equal(targets[:, :-1], tokens[:, 1:])
+        following.append(targets[:, -1:])
         weight = model.words.embedding.weight
         (gradient,) = torch.autograd.grad(h.square().sum(), weight)
         with torch.no_grad():
@@ -119,6 +121,7 @@ def test_a_cache_may_learn_between_blocks(adapted_model, batches, monkeypatch, a
     told = [("before", texts[0])]
     for before, after in itertools.pairwise(texts):
         told += [("after", before), ("before", after)]
+    assert torch.equal(torch.cat(following, 1), torch.cat([text[:, :1] for text in texts[1:]], 1))
     assert [name for name, _ in seen] == [name for name, _ in told]
     assert all(mine is theirs for (_, mine), (_, theirs) in zip(seen, told, strict=True))
     first = int((read[0]["target"] != 1).sum())

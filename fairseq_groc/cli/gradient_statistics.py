@@ -1,0 +1,40 @@
+"""Measure the gradients of a training text, which dynamic evaluation divides by (--dynamic-rate)."""
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from fairseq_groc.adapters import OPTIONS
+from fairseq_groc.arguments import add_text, natural, positive
+from fairseq_groc.errors import OptionError
+from fairseq_groc.evaluation.gradients import mean_squares, path_of, save_statistics, statistics_of
+from fairseq_groc.evaluation.loading import open_split
+from fairseq_groc.evaluation.scoring import Place
+from fairseq_groc.files import check_place
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_text(parser, "train")
+    chosen = OPTIONS["dynamic_parameters"]
+    parser.add_argument("--dynamic-parameters", choices=chosen.kind, default=chosen.default, help=chosen.help)
+    parser.add_argument("--streams", type=positive, default=100, help="contiguous streams (%(default)s)")
+    parser.add_argument("--max-batches", type=natural, default=0, help="read so many blocks of all streams; 0: the whole text")
+    parser.add_argument("--dest", type=Path, help="folder to write to; default: the data folder")
+
+
+def run(args: Namespace) -> None:
+    block = args.tokens_per_sample or OPTIONS["dynamic_block"].default
+    folder = args.dest or Path(args.data)
+    if not folder.is_dir():
+        raise OptionError(f"--dest {folder}: there is no such folder")
+    hub, dataset = open_split(args)
+    model, decoder = hub.models[0], hub.models[0].decoder
+    decoder.adapter = None
+    path = path_of(folder, decoder, args.dynamic_parameters)
+    check_place("--dest", path)
+    leaves = decoder.leaves(args.dynamic_parameters)
+    squares = mean_squares(model, leaves, dataset, Place(args.streams, block), args.max_batches)
+    statistics = statistics_of(squares)
+    about = {"parameters": args.dynamic_parameters, "split": args.split, "streams": args.streams, "block": block}
+    save_statistics(path, statistics, decoder, leaves, **about)
+    numbers = sum(one.numel() for one in statistics.rms.values())
+    print(f"{path}: {numbers:,} numbers in {len(statistics.rms)} tensors, mean size of a gradient {statistics.mean:.3g}")

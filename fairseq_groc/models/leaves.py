@@ -1,0 +1,210 @@
+"""What dynamic evaluation changes of a decoder: copies that stand in for its parameters, or for what it makes of them.
+
+The parameters themselves are never changed, so whoever reads them between two blocks sees the model as it was trained.
+B: streams; T: positions; V: vocabulary; d: size of h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_groc.adapters.dynamic import ALL, ENCODER, FEATURES, HEAD
+from fairseq_groc.embeddings.rows import WordRows
+from fairseq_groc.errors import OptionError
+from fairseq_groc.models.word_matrices import Matrices, WordMatrices
+from fairseq_groc.modules.probabilities import masked_bias
+
+E_IN, E_OUT, BIAS = "E_in", "E_out", "bias"
+
+
+def leaves_of(decoder: Any, choice: str, streams: int) -> ParameterLeaves | FeatureLeaves:
+    """Return what ``--dynamic-parameters`` says, as it was trained.
+
+    Args:
+        decoder: a ``WordDecoder``
+        choice: one of ``dynamic.CHOICES``
+        streams: how many of them have their own, where they can
+
+    Raises:
+        OptionError: the head cannot change by itself.
+    """
+    return FeatureLeaves(decoder, streams) if choice == FEATURES else ParameterLeaves(decoder, choice)
+
+
+class ParameterLeaves:
+    """Stand-ins for parameters, and for E_in, E_out and b where these are computed from spellings.
+
+    Word matrices that do not change are constants, whose gradients nobody needs. Composed words change as if each had a row:
+    encoding all of them again for every block would take hours.
+
+    Args:
+        decoder: whose parameters
+        choice: all; encoder, what is no part of the word matrices; head, that and what predicts from E_in
+    """
+
+    learns = True  # whether gradients go through the decoder
+
+    def __init__(self, decoder: Any, choice: str):
+        self._decoder, matrices = decoder, decoder.matrices
+        composed = matrices.embedding.computes or matrices.head.needs_spellings
+        if choice == HEAD and matrices.head.needs_spellings:
+            raise OptionError(
+                "--dynamic-parameters head: this head encodes the spellings of all words, for every block again. "
+                f"Give --dynamic-parameters {ALL} or {ENCODER}."
+            )
+        changing = set(decoder.parameters()) - set(matrices.parameters())
+        if choice == HEAD:
+            changing |= set(matrices.head.parameters())
+        elif choice == ALL and not composed:
+            changing |= set(matrices.parameters())
+        self.origin = {name: one.detach() for name, one in decoder.named_parameters() if one in changing}
+        stand_ins = {name: nn.Parameter(one.clone()) for name, one in self.origin.items()}
+        self.tensors: dict[str, Tensor] = dict(stand_ins)
+        self._places = _places(decoder, {decoder.get_parameter(name): one for name, one in stand_ins.items()})
+        self.rows = {f"{name}.weight" for name, one in decoder.named_modules() if isinstance(one, WordRows)} & self.tensors.keys()
+        self._source = None
+        if choice == ENCODER:
+            self._source = self._constant
+        elif choice == HEAD:
+            self._embeddings = _embeddings(matrices)
+            self._source = self._from_embeddings
+        elif composed:
+            self._hold()
+            self._source = self._held
+
+    def _constant(self) -> Matrices:
+        with torch.no_grad():
+            inputs, outputs, bias = self._decoder.matrices.computed()
+        return inputs.detach(), outputs.detach(), bias.detach()
+
+    def _from_embeddings(self) -> Matrices:
+        return self._decoder.matrices.of_embeddings(self._embeddings)
+
+    def _hold(self) -> None:
+        """Give every word rows of its own."""
+        inputs, outputs, bias = self._constant()
+        self._impossible = bias.isinf()
+        held = {E_IN: inputs, E_OUT: outputs, BIAS: bias.masked_fill(self._impossible, 0)}
+        if outputs.data_ptr() == inputs.data_ptr() and outputs.shape == inputs.shape:
+            del held[E_OUT]
+        self.origin.update(held)
+        self.tensors.update({name: one.clone().requires_grad_() for name, one in held.items()})
+        self.rows |= held.keys()
+
+    def _held(self) -> Matrices:
+        inputs = self.tensors[E_IN]
+        return inputs, self.tensors.get(E_OUT, inputs), masked_bias(self.tensors[BIAS], self._impossible)
+
+    @contextmanager
+    def acting(self) -> Iterator[None]:
+        """Let the decoder use them in place of its own."""
+        matrices: WordMatrices = self._decoder.matrices
+        with ExitStack() as after:
+            for module, name, own, other in self._places:
+                after.callback(setattr, module, name, own)
+                setattr(module, name, other)
+            after.callback(setattr, matrices, "source", matrices.source)
+            matrices.source = self._source
+            if matrices.impossible.is_cuda:  # cuDNN has no gradients of recurrent layers in evaluation
+                after.enter_context(torch.backends.cudnn.flags(enabled=False))
+            yield
+
+    def read(self, h: Tensor) -> Tensor:
+        """Return h, (B, T, d), which remembers how it was made."""
+        return h
+
+    def loss(self, read: Tensor, targets: Tensor) -> Tensor:
+        """Return the mean loss over the possible targets, (B, T), while these act."""
+        losses, counted = _losses(self._decoder, read, targets, self._decoder.matrices()[1:])
+        return losses.sum() / counted.sum().clamp(min=1)
+
+    def reorder(self, order: Tensor) -> None:
+        raise OptionError("streams that share one model do not go on from one another")
+
+
+class FeatureLeaves:
+    """A matrix M (d, d) for each stream, from 0: h + M h meets the output embeddings (Krause et al. 2018, section 6: sparse).
+
+    Nothing before h changes, so that gradients need no more than the head.
+
+    Args:
+        decoder: whose h
+        streams: how many have their own; with 1 all streams share it
+    """
+
+    learns = False
+
+    def __init__(self, decoder: Any, streams: int):
+        self._decoder = decoder
+        self._layer = getattr(decoder, decoder.output_layer_name)
+        like, dim = next(decoder.parameters()), decoder.embed_tokens.embedding_dim
+        self._set(like.new_zeros(streams, dim, dim))
+        self.rows: set[str] = set()
+        self._own: Tensor | None = None  # h of the last pass, without M
+
+    def _set(self, matrices: Tensor) -> None:
+        self.tensors = {FEATURES: matrices.detach().requires_grad_()}
+        self.origin = {FEATURES: torch.zeros_like(matrices)}
+
+    def _changed(self, h: Tensor) -> Tensor:
+        return h + h @ self.tensors[FEATURES].transpose(1, 2)
+
+    def _change(self, h: Tensor) -> Tensor:
+        self._own = h.detach()
+        return self._changed(h)
+
+    @contextmanager
+    def acting(self) -> Iterator[None]:
+        """Let the output layer change h."""
+        before, self._layer.change = self._layer.change, self._change
+        try:
+            yield
+        finally:
+            self._layer.change = before
+
+    def read(self, h: Tensor) -> Tensor:
+        """Return h of the last pass as it was before M, (B, T, d)."""
+        assert self._own is not None
+        return self._own
+
+    def loss(self, read: Tensor, targets: Tensor) -> Tensor:
+        """Return the sum over M's streams of the mean loss over their possible targets, (B, T)."""
+        with torch.no_grad():
+            _, outputs, bias = self._decoder.matrices()
+        losses, counted = _losses(self._decoder, self._changed(read), targets, (outputs.detach(), bias.detach()))
+        own = len(self.tensors[FEATURES])
+        return (losses.reshape(own, -1).sum(1) / counted.reshape(own, -1).sum(1).clamp(min=1)).sum()
+
+    def reorder(self, order: Tensor) -> None:
+        """Let stream i go on with the M of stream order[i]."""
+        self._set(self.tensors[FEATURES].index_select(0, order))
+        if self._own is not None:
+            self._own = self._own.index_select(0, order)
+
+
+def _losses(decoder: Any, h: Tensor, targets: Tensor, matrices: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Return the model's own losses, (B, T), 0 for padding and impossible words, and which targets are neither."""
+    pad = decoder.dictionary.pad()
+    targets = targets.masked_fill(decoder.matrices.unpredictable().to(targets.device)[targets], pad)
+    return decoder.own_losses(h, matrices, targets).masked_fill(targets == pad, 0), targets != pad
+
+
+def _embeddings(matrices: WordMatrices) -> Tensor:
+    """Return E_in as the head gets it, (V, d)."""
+    with torch.no_grad():
+        if matrices.corrections is None:
+            return matrices.computed()[0].detach()
+        return matrices.embedding(matrices.vocabulary)
+
+
+def _places(decoder: nn.Module, stand_ins: dict[Any, nn.Parameter]) -> list[tuple[nn.Module, str, Any, nn.Parameter]]:
+    """Return the attributes of modules that have these parameters: module, name, parameter, and what stands in for it."""
+    own = (
+        (module, *pair) for module in decoder.modules() for pair in module.named_parameters(recurse=False, remove_duplicate=False)
+    )
+    return [(module, name, one, stand_ins[one]) for module, name, one in own if one in stand_ins]

@@ -1,0 +1,119 @@
+"""Dynamic evaluation as users type it: statistics, one figure through every door, tuning, refusals."""
+
+import json
+import math
+import re
+
+import pytest
+from cli_helpers import PLUGIN, evaluated, perplexity, tokens_of
+
+from fairseq_groc.data.fingerprint import digest
+from fairseq_groc.evaluation.loading import load
+
+RATE = ["--dynamic-rate", "2e-3", "--dynamic-decay", "0.01"]
+OTHERS = ["--uniform-weight", "0.05", "--local-weight", "0.1"]
+
+
+@pytest.fixture(scope="module")
+def statistics(tmp_path_factory, corpus, models, commands):
+    """Return a folder with the statistics of some models and choices."""
+    folder = tmp_path_factory.mktemp("statistics")
+    for head, choice in [
+        ("tied", "all"),
+        ("tied", "features"),
+        ("compositional_output", "all"),
+        ("compositional_output", "encoder"),
+    ]:
+        make = ["gradient-statistics", "--path", models[head], "--data", corpus / "data", "--streams", "4", "--dest", folder]
+        output = commands.ok("python", "-m", "fairseq_groc", *make, "--dynamic-parameters", choice)
+        assert re.search(rf"gradients-[0-9a-f]{{16}}-{choice}\.pt: [\d,]+ numbers in \d+ tensors", output)
+    return folder
+
+
+def report_of(ours, data, model, out, *options):
+    ours("evaluate", "--path", model, "--data", data, "--out", out, *options)
+    return json.loads(out.read_text())
+
+
+@pytest.mark.parametrize("head, choice", [("tied", "all"), ("compositional_output", "all"), ("compositional_output", "encoder")])
+def test_one_figure_through_every_door(commands, ours, corpus, models, statistics, tmp_path, head, choice):
+    data, model, text = corpus / "union", models[head], corpus / "other.txt"
+    options = [*RATE, "--dynamic-parameters", choice, "--dynamic-statistics", statistics]
+    before = digest(model)
+    report = report_of(ours, data, model, tmp_path / "r.json", *options, *OTHERS, "--verify-normalization", "3")
+    figure = report["all"]["perplexity"]
+    assert report["tokens_scored"] == report["tokens_in_text"] == tokens_of(text) and report["settings"]["block"] == 5
+    static = report_of(ours, data, model, tmp_path / "s.json", *OTHERS)["all"]["perplexity"]
+    assert math.isfinite(figure) and figure != pytest.approx(static, rel=1e-3)
+    printed = pytest.approx(figure, abs=0.006)
+    assert evaluated(commands.eval_lm(data, model, *options, *OTHERS)) == (tokens_of(text), printed)
+    assert evaluated(commands.eval_lm(data, model, *options, *OTHERS, "--softmax-batch", "3"))[1] == printed
+    scored = ours("score", text, "--running", "--path", model, "--data", data, *options, *OTHERS)
+    scores = [float(line.split("\t")[0]) for line in scored.splitlines()]
+    assert math.exp(-sum(scores) / tokens_of(text)) == pytest.approx(figure, rel=1e-5)
+    validate = ["fairseq-validate", data, *PLUGIN, "--path", model, "--valid-subset", "test", "--batch-size", "1"]
+    assert perplexity(commands.ok(*validate, *options, *OTHERS)) == printed
+    targets_alone = ["--model-overrides", "{'criterion': {'_name': 'cache_interpolated_cross_entropy'}}"]
+    assert float(re.findall(r"\| ppl ([\d.]+)", commands.ok(*validate, *options, *OTHERS, *targets_alone))[-1]) == printed
+    assert digest(model) == before
+
+
+def test_every_worker_has_its_own_stream(ours, corpus, models, statistics, tmp_path):
+    options = [*RATE, "--dynamic-statistics", statistics, *OTHERS]
+    report = report_of(ours, corpus / "union", models["tied"], tmp_path / "r.json", *options, "--streams", "2", "--workers", "2")
+    assert report["tokens_scored"] == tokens_of(corpus / "other.txt")
+
+
+def test_tuning_searches_rates_and_decays(commands, ours, corpus, models, statistics, tmp_path):
+    data, model = corpus / "union", models["compositional_output"]
+    grid = ["--dynamic-rates", "0", "1e-3", "4e-3", "--dynamic-decays", "0", "0.1", "--dynamic-statistics", statistics]
+    caches = ["--cache", "local", "--weights", "0.1", "0.2", "--thetas", "0.3", "1", "--uniform", "0", "0.1", "--no-extend"]
+    ours("tune", "--path", model, "--data", data, "--split", "test1", *grid, *caches, "--out", tmp_path / "grid.json")
+    found = json.loads((tmp_path / "grid.json").read_text())
+    assert len(found["grid"]) == (1 + 2 * 2) * 2 * 4  # passes, uniform weights, caches
+    assert found["best"]["perplexity"] == min(row["perplexity"] for row in found["grid"]) and found["best"]["dynamic_rate"] > 0
+    for row in (found["grid"][13], found["grid"][22], found["best"]):  # no pass is scored with another's parameters
+        names = ["dynamic_rate", "dynamic_decay", "uniform_weight", "local_weight", "cache_theta", "cache_size"]
+        options = [part for name in names for part in (f"--{name.replace('_', '-')}", row[name])]
+        options += ["--dynamic-statistics", statistics, "--split", "test1"]
+        report = report_of(ours, data, model, tmp_path / "r.json", *options)
+        assert report["all"]["perplexity"] == pytest.approx(row["perplexity"], rel=1e-5)
+    output = commands.eval_lm(data, model, "--gen-subset", "test1")
+    assert "dynamic_parameters all" in output
+    assert evaluated(output)[1] == pytest.approx(found["best"]["perplexity"], abs=0.006)
+    ours("tune", "--path", model, "--data", data, "--split", "test1", "--cache", "none", "--uniform", "0")  # leaves no default
+
+
+def test_features_learn_beside_other_streams_and_in_generation(commands, ours, corpus, models, statistics, tmp_path):
+    data, model = corpus / "data", models["tied"]
+    options = ["--dynamic-rate", "0.05", "--dynamic-parameters", "features", "--dynamic-statistics", statistics]
+    report = report_of(ours, data, model, tmp_path / "r.json", *options, "--split", "valid", "--streams", "4")
+    printed = evaluated(commands.eval_lm(data, model, *options, "--gen-subset", "valid", "--batch-size", "4"))[1]
+    assert printed == pytest.approx(report["all"]["perplexity"], abs=0.006)
+    chosen = dict(dynamic_rate=0.05, dynamic_parameters="features", dynamic_statistics=str(statistics))
+    hub, plain = load(str(model), str(data), **chosen), load(str(model), str(data))
+    likely = [one.sample("a lion", beam=3, max_len_b=12) for one in (hub, plain)]
+    assert all(line.startswith("a lion") for line in likely)
+
+
+def test_what_cannot_be_done_says_why(commands, ours, corpus, models, statistics, tmp_path):
+    data, model = corpus / "union", models["tied"]
+    given = [*RATE, "--dynamic-statistics", statistics]
+    evaluate = ["evaluate", "--path", model, "--data", data]
+    assert "--streams" in ours(*evaluate, *given, "--streams", "4", code=1)
+    assert "eos: every line begins anew" in ours(*evaluate, *given, "--sample-break-mode", "eos", code=1)
+    assert "--tokens-per-sample 35" in ours(*evaluate, *given, "--tokens-per-sample", "35", code=1)
+    assert "gradient-statistics --path" in ours(*evaluate, *RATE, code=1)
+    assert "--dynamic-decay does nothing without --dynamic-rate" in ours(*evaluate, "--dynamic-decay", "0.1", code=1)
+    assert "--dynamic-parameters some: expected one of all" in ours(*evaluate, *given, "--dynamic-parameters", "some", code=1)
+    assert "--dynamic-rate -1: expected 0 or more" in ours(*evaluate, "--dynamic-rate", "-1", code=1)
+    score = ["score", corpus / "other.txt", "--path", model, "--data", data, *given]
+    assert "give --running" in ours(*score, code=1)
+    assert "--open-vocabulary" in ours(*score, "--running", "--open-vocabulary", code=1)
+    tune = ["tune", "--path", model, "--data", data, "--split", "test"]
+    assert "--dynamic-decays does nothing without --dynamic-rates" in ours(*tune, "--dynamic-decays", "0.1", code=1)
+    train = ["--output-head", "tied", "--max-update", "1", "--valid-subset", "valid,valid1"]
+    train = ["fairseq-train", corpus / "data", *PLUGIN, "--arch", "groc_lstm_lm_small", *train, "--save-dir", tmp_path, *given]
+    assert "--dynamic-rate is for scoring" in commands.fails(*train, "--optimizer", "adam", "--batch-size", "4")
+    streams = commands.fails("fairseq-eval-lm", data, *PLUGIN, "--path", model, "--batch-size", "4", *given)
+    assert "4 streams side by side" in streams and "--batch-size 1" in streams
