@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 
 import pytest
 from cli_helpers import PLUGIN, evaluated, perplexity, tokens_of
@@ -65,7 +66,7 @@ def test_every_worker_has_its_own_stream(ours, corpus, models, statistics, tmp_p
 
 
 def test_tuning_searches_rates_and_decays(commands, ours, corpus, models, statistics, tmp_path):
-    data, model = corpus / "union", models["compositional_output"]
+    data, model = shutil.copytree(corpus / "union", tmp_path / "union"), models["compositional_output"]
     grid = ["--dynamic-rates", "0", "1e-3", "4e-3", "--dynamic-decays", "0", "0.1", "--dynamic-statistics", statistics]
     caches = ["--cache", "local", "--weights", "0.1", "0.2", "--thetas", "0.3", "1", "--uniform", "0", "0.1", "--no-extend"]
     ours("tune", "--path", model, "--data", data, "--split", "test1", *grid, *caches, "--out", tmp_path / "grid.json")
@@ -81,7 +82,6 @@ def test_tuning_searches_rates_and_decays(commands, ours, corpus, models, statis
     output = commands.eval_lm(data, model, "--gen-subset", "test1")
     assert "dynamic_parameters all" in output
     assert evaluated(output)[1] == pytest.approx(found["best"]["perplexity"], abs=0.006)
-    ours("tune", "--path", model, "--data", data, "--split", "test1", "--cache", "none", "--uniform", "0")  # leaves no default
 
 
 def test_features_learn_beside_other_streams_and_in_generation(commands, ours, corpus, models, statistics, tmp_path):

@@ -8,6 +8,7 @@ from decoders import arguments
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_REGISTRY
 
+from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.embeddings.compositional import CompositionalEmbedding
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMDecoder, GrocLSTMLanguageModel
 from fairseq_groc.models.word_decoder import attach_head
@@ -64,3 +65,20 @@ def stock_model(dictionary_of, vocabulary_of):
         return model.eval()
 
     return build
+
+
+@pytest.fixture
+def text(as_lines):
+    random = torch.Generator().manual_seed(5)
+    return as_lines(*(torch.randint(4, 12, (n,), generator=random).tolist() + [2] for n in (5, 0, 9, 3, 1, 7)))
+
+
+@pytest.fixture
+def batches():
+    """Return a function from a model and lines to the batches of their text."""
+
+    def batch(model, lines, streams=1, block=5):
+        dataset = StreamDataset(lines, "text", model.decoder.dictionary, independent_lines=False, carries_state=True)
+        return [dataset[plan] for plan in dataset.plan(1, streams, 1, block)]
+
+    return batch

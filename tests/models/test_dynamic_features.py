@@ -1,0 +1,91 @@
+"""A matrix for each stream that learns: the same rule, apart from other streams, and with the hypotheses of a beam."""
+
+import pytest
+import torch
+from dynamics import BLOCK, DECAY, EOS, EPSILON, PAD, SETTINGS, WORDS, adapt, scores_of
+
+from fairseq_groc.adapters import Adapter, AdapterSettings, Memory, TextAdapter
+
+
+def test_features_follow_the_same_rule(model_of, batches, text):
+    model = adapt(
+        model_of(WORDS, "tied", init_range=0.3).double(), SETTINGS.replaced(dynamic_parameters="features", dynamic_rate=1.0)
+    )
+    statistics, tokens = model.decoder.adapter.statistics, [EOS, *torch.cat(list(text)).tolist()]
+    found = scores_of(model, batches(model, text))
+    model.decoder.adapter = None
+    with torch.no_grad():
+        h = model(torch.tensor([tokens[:-1]]))[1]["features"][0]
+        _, outputs, bias = model.decoder.matrices()
+    m, rms, expected = torch.zeros(6, 6).double(), statistics.rms["features"], []
+    for begin in range(0, len(h), BLOCK):
+        part, targets = h[begin : begin + BLOCK], tokens[begin + 1 : begin + 1 + BLOCK]
+        lprobs = torch.log_softmax((part + part @ m.t()) @ outputs.t() + bias, 1)
+        expected += lprobs[range(len(targets)), targets].tolist()
+        errors = lprobs.exp()  # of the scores: p - 1 at the target
+        errors[range(len(targets)), targets] -= 1
+        slope = (errors @ outputs).t() @ part / len(targets)
+        m = m - (DECAY * rms / statistics.mean).clamp(max=1) * m - slope / (rms + EPSILON)
+    assert found.tolist() == pytest.approx(expected, abs=1e-10) and float(m.norm()) > 0.1
+
+
+def test_every_stream_has_its_own_features(model_of, batches, as_lines):
+    settings = SETTINGS.replaced(dynamic_parameters="features", dynamic_rate=0.05)
+    model = adapt(model_of(WORDS, "tied", init_range=0.3).double(), settings)
+    lines = [[4 + (i * i + n) % 8 for i in range(12)] + [EOS] for n in (1, 2, 5)]
+    together = [[], [], []]
+    for sample in batches(model, as_lines(*lines), streams=3):
+        values = iter(scores_of(model, [sample]).tolist())
+        for row, target in zip(together, sample["target"], strict=True):
+            row += [next(values) for _ in range(int((target != PAD).sum()))]
+    for line, found in zip(lines, together, strict=True):
+        assert found == pytest.approx(scores_of(model, batches(model, as_lines(line))).tolist(), abs=1e-10)
+    one_stream = scores_of(model, batches(model, as_lines(*lines)))
+    assert one_stream[26:].tolist() != pytest.approx(together[2], abs=1e-3)
+
+
+def test_features_follow_the_hypotheses(model_of):
+    """What beams have said word by word gives what the same words give as a text."""
+    settings = SETTINGS.replaced(dynamic_parameters="features", dynamic_block=2)
+    model = adapt(model_of(WORDS, "tied", init_range=0.3).double(), settings)
+    tokens = torch.tensor([[EOS, 4, 6, 5, 4, 10, 7, 7], [EOS, 7, 7, 4, 11, 7, 5, 9]])
+
+    def generated(rows, orders):
+        state, found = {}, None
+        for t in range(rows.size(1)):
+            found = model.decoder(rows[:, : t + 1], incremental_state=state)[0][:, -1]
+            if t in orders:
+                model.decoder.reorder_incremental_state_scripting(state, orders[t])
+                rows = rows[orders[t]]
+        return torch.log_softmax(found, -1)[:, 2:]
+
+    with torch.no_grad():
+        straight = generated(tokens, {})
+        swapped = generated(tokens, {2: torch.tensor([1, 0]), 5: torch.tensor([1, 0])})
+        torch.testing.assert_close(swapped, straight, rtol=0, atol=1e-12)
+        copied = generated(tokens, {3: torch.tensor([1, 1])})
+        torch.testing.assert_close(copied, straight[[1, 1]], rtol=0, atol=1e-12)
+        model.decoder.adapter = None
+        assert (generated(tokens, {}) - straight).abs().max() > 1e-3
+
+
+def test_what_was_read_goes_with_the_hypotheses():
+    seen = []
+
+    class Recorder(TextAdapter):
+        def follows(self, running, generating):
+            return True
+
+        def after_block(self, model, tokens, h, targets):
+            seen.append((tokens.tolist(), h.flatten().tolist(), targets.tolist()))
+
+        def reorder(self, order):
+            seen.append(order.tolist())
+
+    memory = Memory(Adapter(AdapterSettings(), torch.zeros(12), torch.zeros(12)))
+    memory._adapters["recorder"] = Recorder()
+    for tokens in (torch.tensor([[2, 4], [2, 6]]), torch.tensor([[7], [8]])):
+        with memory.reading(None, tokens, running=False, generating=True) as read:
+            read.append(tokens.unsqueeze(2) * 10.0)
+        memory.reorder(torch.tensor([1, 1]))
+    assert seen == [[1, 1], ([[2, 6], [2, 6]], [20.0, 60.0, 20.0, 60.0], [[6, 7], [6, 8]]), [1, 1]]
