@@ -6,7 +6,8 @@ Registered with fairseq on import (``--user-dir fairseq_groc``):
 - task ``translation_output_head``
 - architecture ``groc_lstm_lm`` and the papers' models by name (docs/presets.md)
 - criteria ``chunked_cross_entropy`` and ``cache_interpolated_cross_entropy``
-- learning-rate schedule ``resumable_reduce_lr_on_plateau``
+- optimizer ``nt_asgd``
+- learning-rate schedules ``resumable_reduce_lr_on_plateau`` and ``until_non_monotonic``
 """
 
 import argparse
@@ -32,5 +33,5 @@ torch.serialization.add_safe_globals([argparse.Namespace])
 
 from fairseq_groc.criterions import cache_interpolated_cross_entropy, chunked_cross_entropy  # noqa: E402, F401
 from fairseq_groc.models import groc_lstm_lm  # noqa: E402, F401
-from fairseq_groc.optim import resumable_plateau  # noqa: E402, F401
+from fairseq_groc.optim import nt_asgd, resumable_plateau, until_non_monotonic  # noqa: E402, F401
 from fairseq_groc.tasks import translation_output_head, wordnet_lexicon  # noqa: E402, F401

@@ -83,7 +83,11 @@ class ChunkedCrossEntropyCriterion(CrossEntropyCriterion):
     def reduced(
         self, losses: Tensor, penalty: Tensor | float, sample: dict[str, Any], reduce: bool
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """Return the loss with the penalty, the sample size, and what to log: the loss without."""
+        """Return the loss with the penalty, the sample size, and what to log: the loss without.
+
+        The blocks of an update, of several workers or of --update-freq, weigh by their size. That is the penalty of all at once
+        but for changes in blocks of unequal length.
+        """
         sentences = sample["target"].size(0)
         size = sentences if self.sentence_avg else sample["ntokens"]
         loss = losses.sum() if reduce else losses

@@ -1,1 +1,1 @@
-"""Registered learning-rate schedules."""
+"""Registered optimizers and learning-rate schedules."""

@@ -10,7 +10,7 @@ import torch
 from fairseq import utils
 from fairseq.data import Dictionary, iterators
 from fairseq.sequence_scorer import SequenceScorer
-from fairseq.tasks import FairseqTask, register_task
+from fairseq.tasks import register_task
 
 from fairseq_groc.adapters import ADAPTERS, OPTIONS, Adapter, AdapterSettings
 from fairseq_groc.data.fingerprint import check_dictionary, folder_dictionary
@@ -24,6 +24,7 @@ from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
 from fairseq_groc.models.word_decoder import attach_head
 from fairseq_groc.options import default_settings, head_settings, refuse_unused_of_task, widen
 from fairseq_groc.tasks.adapting import check_order, check_remembered, make_adapter, report_impossible
+from fairseq_groc.tasks.averaging import AveragingTask
 from fairseq_groc.tasks.building import begin_corrections, begin_new_rows, complete, computation_of, lexicon_vocabulary, slowed
 from fairseq_groc.tasks.checks import (
     check_criterion,
@@ -43,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 @register_task(TASK, dataclass=WordnetLexiconConfig)
-class WordnetLexiconTask(FairseqTask):
+class WordnetLexiconTask(AveragingTask):
     """Streams of words, each predicted exactly once; the vocabulary is whatever ``dict.txt`` says."""
 
     def __init__(self, cfg: WordnetLexiconConfig, dictionary: Dictionary):
@@ -285,6 +286,7 @@ class WordnetLexiconTask(FairseqTask):
     def train_step(
         self, sample: dict[str, Any], model: Any, criterion: Any, optimizer: Any, update_num: int, ignore_grad: bool = False
     ) -> Any:
+        self.prepare_step(optimizer)
         block = sample["net_input"].get("block")
         tokens = torch.cat([sample["net_input"]["src_tokens"].flatten(), sample["target"].flatten()])
         self._decoders[-1].matrices.begin_step(update_num, tokens)
@@ -334,6 +336,7 @@ class WordnetLexiconTask(FairseqTask):
 
     def begin_valid_epoch(self, epoch: int, model: Any) -> None:
         """Gather the states that the workers carry, since only the first worker saves."""
+        super().begin_valid_epoch(epoch, model)
         self._gathered = gather(self._carried())
 
     def get_checkpoint_dict(self) -> dict[str, Any]:
@@ -341,7 +344,7 @@ class WordnetLexiconTask(FairseqTask):
         own = self._carried()
         workers = getattr(self, "_gathered", None) or [own]
         workers = [own] + workers[1:]
-        return {type(self).__name__: {"workers": workers, "early_stop": early_stop()}}
+        return {**super().get_checkpoint_dict(), type(self).__name__: {"workers": workers, "early_stop": early_stop()}}
 
     def _carried(self) -> dict[str, Any]:
         carried = self._decoders[-1].carried

@@ -195,3 +195,27 @@ def test_a_penalty_needs_a_decoder_that_gives_its_encodings(stock_model, batches
     criterion = ChunkedCrossEntropyCriterion(Namespace(target_dictionary=model.decoder.dictionary), False, 5, 2.0)
     with pytest.raises(OptionError, match="need --arch groc_lstm_lm, not a Transformer"):
         criterion(model, batches(model, 2, 7)[0])
+
+
+@pytest.mark.parametrize("streams, block", [(4, 7), (2, 7), (4, 1)])
+def test_a_penalty_of_half_the_streams_each_is_that_of_all(model_of, batches, streams, block):
+    """As of two workers, or of --update-freq 2: gradients are summed, and divided by the tokens."""
+    model = model_of(WORDS, "tied").train()
+    criterion = ChunkedCrossEntropyCriterion(Namespace(target_dictionary=model.decoder.dictionary), False, 5, 2.0, 1.0)
+    whole = batches(model, streams, block)[0]
+    assert whole["target"].ne(1).all() and whole["target"].size(1) == block
+
+    def gradients(*rows):
+        model.zero_grad()
+        tokens = 0
+        for part in rows:
+            net_input = {"src_tokens": whole["net_input"]["src_tokens"][part]}
+            target = whole["target"][part]
+            loss, size, _ = criterion(model, {"net_input": net_input, "target": target, "ntokens": target.numel()})
+            loss.backward()
+            tokens += size
+        return [p.grad / tokens for p in model.parameters()]
+
+    half = streams // 2
+    for one, other in zip(gradients(slice(None)), gradients(slice(half), slice(half, None)), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-7)
