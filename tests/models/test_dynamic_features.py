@@ -45,7 +45,6 @@ def test_every_stream_has_its_own_features(model_of, batches, as_lines):
 
 
 def test_features_follow_the_hypotheses(model_of):
-    """What beams have said word by word gives what the same words give as a text."""
     settings = SETTINGS.replaced(dynamic_parameters="features", dynamic_block=2)
     model = adapt(model_of(WORDS, "tied", init_range=0.3).double(), settings)
     tokens = torch.tensor([[EOS, 4, 6, 5, 4, 10, 7, 7], [EOS, 7, 7, 4, 11, 7, 5, 9]])
