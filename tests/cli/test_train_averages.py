@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 import torch
+from cli_helpers import PLUGIN
 from test_resume_and_workers import two_workers, weights
 
 AWD = "--optimizer nt_asgd --non-monotonic-interval 1 --lr 20 --clip-norm 0.25 --weight-decay 1.2e-6".split()
@@ -68,6 +69,13 @@ def test_what_is_saved_is_the_mean_of_the_iterates(trained):
     assert len(iterates) > 20 and not torch.equal(iterates[-1][0], parameters[0])
 
 
+def test_what_is_validated_is_what_is_saved(commands, corpus, trained):
+    path = trained[0] / "checkpoint_last.pt"
+    scoring = [*PLUGIN, "--path", path, "--batch-size", "4", "--valid-subset", "valid", "--num-workers", "0"]
+    loss = re.findall(r"loss ([\d.]+)", commands.ok("fairseq-validate", corpus / "data", *scoring))[-1]
+    assert float(loss) == pytest.approx(saved(path)[2]["losses"][6], abs=6e-4)
+
+
 def test_how_often_it_is_validated_and_saved_changes_nothing(commands, corpus, trained, tmp_path):
     folder, _, options = trained
     commands.train(corpus / "data", tmp_path, *options, "--save-interval", "2", "--no-epoch-checkpoints")
@@ -104,15 +112,16 @@ def test_finetuning_and_a_reset_go_on_from_the_average(commands, corpus, trained
     assert losses[-1] > min(losses[:-2]) and BEGINS.findall(output) == ["1"]
 
 
-def test_averages_over_adam_resume_with_composed_words(commands, corpus, tmp_path):
+def test_averages_over_adam_of_composed_words_resume_without_validation(commands, corpus, tmp_path):
     options = "--optimizer nt_asgd --nt-asgd-base adam --average-from-start --lr 0.01 --composed-lr-scale 0.3 --vary-bptt".split()
-    options += "--full-update-prob 0.5 --max-epoch 1 --ignore-unused-valid-subsets --save-interval-updates 3".split()
+    options += "--full-update-prob 0.5 --max-epoch 1 --disable-validation --save-interval-updates 3".split()
     commands.train(corpus / "data", tmp_path / "whole", *options)
     (tmp_path / "resumed").mkdir()
     shutil.copy(by_update(tmp_path / "whole", "checkpoint_1_*.pt")[6], tmp_path / "resumed" / "checkpoint_last.pt")
     commands.train(corpus / "data", tmp_path / "resumed", *options)
     assert_the_same_end(tmp_path / "whole", tmp_path / "resumed")
-    _, states, _ = saved(tmp_path / "whole" / "checkpoint_last.pt")
+    parameters, states, _ = saved(tmp_path / "whole" / "checkpoint_last.pt")
+    assert all(torch.equal(parameter, state["average"]) for parameter, state in zip(parameters, states, strict=True))
     assert len({state["count"] for state in states}) == 2  # words were frozen for some steps
 
 
