@@ -89,8 +89,9 @@ RECIPES: dict[str, Recipe] = {
     "remember": Recipe(f"remember out {SPLIT}", VALID),
     "remember-on": Recipe(f"remember remembered {MODEL}", ("remembered/*", "data/train.*"), ("remembered/.lock",)),
     "gradient-statistics": Recipe(
-        f"gradient-statistics {MODEL} --streams 3 --max-batches 2 --dest out",
+        f"gradient-statistics {MODEL} --streams 3 --max-batches 2 --dest gradients",
         (*DATA, "model.pt", "data/train.bin", "data/train.idx"),
+        ("gradients/*",),
     ),
     "evaluate-learning": Recipe(
         f"evaluate {SPLIT} --dynamic-rate 0.001 --dynamic-statistics gradients", ("gradients/*", "data/valid.*")
@@ -148,6 +149,7 @@ def make_world(folder: Path, corpus: Path, models: dict[str, Path], commands) ->
     groc = ["python", "-m", "fairseq_groc"]
     where = ["--path", folder / "model.pt", "--data", data]
     commands.ok(*groc, "remember", folder / "remembered", *where, "--split", "train")
+    (folder / "gradients").mkdir()
     gradients = ["--streams", "3", "--max-batches", "9", "--dest", folder / "gradients"]
     commands.ok(*groc, "gradient-statistics", *where, *gradients)
     commands.ok(*groc, "tune", *where, "--weights", "0.1", "--thetas", "0.3")
