@@ -38,7 +38,7 @@ def project(tmp_path_factory):
     (folder / "SPEECHES").mkdir()
     for year in (1970, 1983, 1984, 1985, 1986, 1990):
         text(f"SPEECHES/{year}-someone.txt", year, 30)
-    for name in ("science.txt", "rural.txt"):
+    for name in ("science.txt", "rural.txt", "speeches.txt"):
         text(name, 4)
     for name in ("PTB", "TEXTS"):
         (folder / name).symlink_to("FOLDER")
