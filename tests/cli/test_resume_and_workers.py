@@ -120,7 +120,8 @@ def two_workers(data, save, *options):
 
 def test_two_workers_equal_one_and_resume(commands, corpus, tmp_path):
     options = [*EXACT, "--dropout", "0", "--dropout-in", "0", "--optimizer", "sgd", "--lr", "0.1", "--vary-bptt"]
-    options += ["--update-freq", "2"]
+    options += ["--update-freq", "2", "--criterion", "chunked_cross_entropy"]
+    options += ["--activation-regularization", "2", "--temporal-activation-regularization", "100"]
     one = commands.train(corpus / "data", tmp_path / "one", *options, "--batch-size", "4")
     output = two_workers(corpus / "data", tmp_path / "two", *options, "--batch-size", "2")
     single, double = weights(tmp_path / "one"), weights(tmp_path / "two")

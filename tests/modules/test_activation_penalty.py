@@ -6,10 +6,12 @@ ALPHA, BETA = 2.0, 1.0
 
 
 def by_hand(h, last, real):
-    squares = [h[b, t].square().mean() for b in range(h.size(0)) for t in range(h.size(1)) if real[b, t]]
-    pairs = [(b, t) for b in range(h.size(0)) for t in range(h.size(1) - 1) if real[b, t] and real[b, t + 1]]
-    changes = [(last[b, t + 1] - last[b, t]).square().mean() for b, t in pairs]
-    return ALPHA * sum(squares) / len(squares) + BETA * sum(changes) / len(changes)
+    total = 0
+    for b, length in enumerate(real.sum(1).tolist()):
+        squares = [h[b, t].square().mean() for t in range(length)]
+        changes = [(last[b, t + 1] - last[b, t]).square().mean() for t in range(length - 1)]
+        total += length * (ALPHA * sum(squares) / length + BETA * sum(changes) / max(1, length - 1))
+    return total / real.sum()
 
 
 def test_it_is_the_mean_over_real_places_and_pairs_of_them():
@@ -20,6 +22,18 @@ def test_it_is_the_mean_over_real_places_and_pairs_of_them():
     of_h, of_last = torch.autograd.grad(penalty, [h, last])
     assert of_h[~real].eq(0).all() and of_h[real].ne(0).all()
     assert of_last[~real].eq(0).all() and of_last[real].any(1).tolist() == [True] * 7 + [False]  # a row of one token
+
+
+def test_it_is_that_of_parts_by_their_tokens():
+    """So several workers, and several blocks an update, add what one worker adds with one block."""
+    h, last = torch.randn(2, 4, 6, 3, generator=torch.Generator().manual_seed(1))
+    real = torch.arange(6) < torch.tensor([[6], [5], [6], [1]])
+    parts = [slice(0, 1), slice(1, 4)]
+    expected = sum(real[p].sum() * activation_penalty(h[p], last[p], real[p], ALPHA, BETA) for p in parts) / real.sum()
+    torch.testing.assert_close(activation_penalty(h, last, real, ALPHA, BETA), expected, rtol=1e-6, atol=0)
+    whole = torch.ones(4, 6).bool()  # without padding it is the mean over all places, and all pairs
+    plain = ALPHA * h.square().mean() + BETA * (last[:, 1:] - last[:, :-1]).square().mean()
+    torch.testing.assert_close(activation_penalty(h, last, whole, ALPHA, BETA), plain, rtol=1e-6, atol=0)
 
 
 def test_one_token_has_no_change_and_padding_alone_no_penalty():
