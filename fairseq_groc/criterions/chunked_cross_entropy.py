@@ -85,8 +85,7 @@ class ChunkedCrossEntropyCriterion(CrossEntropyCriterion):
     ) -> tuple[Tensor, int, dict[str, Any]]:
         """Return the loss with the penalty, the sample size, and what to log: the loss without.
 
-        The blocks of an update, of several workers or of --update-freq, weigh by their size. That is the penalty of all at once
-        but for changes in blocks of unequal length.
+        The blocks of an update, of several workers or of --update-freq, weigh by their size: the penalty is that of all at once.
         """
         sentences = sample["target"].size(0)
         size = sentences if self.sentence_avg else sample["ntokens"]

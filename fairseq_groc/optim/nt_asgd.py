@@ -14,7 +14,7 @@ from fairseq_groc.optim.averaged_sgd import AveragedSGD, Averaging
 from fairseq_groc.registry import expect, flag
 
 BETAS, EPS = (0.9, 0.999), 1e-8
-COPIES = "the averages would be those of the parameters' copies. Leave it out, or use --amp"
+COPIES = "the averages would be those of the parameters' copies. Leave it out"
 OTHER_AVERAGE = "what is saved is an average already. Leave it out"
 SHARED_OUT = "it does not give the optimizer whole parameters. Leave it out"
 REFUSED = {
@@ -50,6 +50,7 @@ class NTASGDConfig(FairseqDataclass):
     lr: Any = field(default=II("optimization.lr"))
     fp16: bool = II("common.fp16")
     bf16: bool = II("common.bf16")
+    amp: bool = II("common.amp")
     store_ema: bool = II("ema.store_ema")
     use_bmuf: bool = II("optimization.use_bmuf")
     zero_sharding: str = II("distributed_training.zero_sharding")
@@ -118,6 +119,8 @@ def check(cfg: Any) -> None:
         value = getattr(cfg, name)
         if value and str(value) not in HARMLESS.get(name, []):
             raise OptionError(f"--optimizer nt_asgd with {flag(name)}{'' if value is True else f' {value}'}: {why}.")
+    if cfg.amp and cfg.nt_asgd_base == "sgd":
+        raise OptionError("--optimizer nt_asgd with --amp: fairseq would divide SGD's steps by the loss's scale. Leave it out.")
     if cfg.disable_validation and not cfg.average_from_start:
         raise OptionError(
             "--optimizer nt_asgd with --disable-validation: it would never begin to average. Leave that out, or give "

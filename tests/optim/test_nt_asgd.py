@@ -63,6 +63,7 @@ def test_it_is_found_within_amps_and_no_other_is():
 @pytest.mark.parametrize(
     "optimizer, sections, expected",
     [
+        ({}, {"common": {"amp": True}}, "nt_asgd with --amp: fairseq would divide SGD's steps by the loss's scale"),
         ({}, {"common": {"fp16": True}}, "nt_asgd with --fp16: the averages would be those of the parameters' copies"),
         ({}, {"common": {"bf16": True}}, "nt_asgd with --bf16: the averages would be those of the parameters' copies"),
         ({}, {"ema": {"store_ema": True}}, "nt_asgd with --store-ema: what is saved is an average already"),
