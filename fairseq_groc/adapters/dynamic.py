@@ -37,10 +37,14 @@ class Leaves(Protocol):
     Args:
         tensors: by name
         origin: what they begin as and decay to, by name
+        rows: names of those that have a row a word
+        learns: whether gradients go through the model
     """
 
     tensors: dict[str, Tensor]
     origin: dict[str, Tensor]
+    rows: set[str]
+    learns: bool
 
     def acting(self) -> AbstractContextManager[Any]:
         """Let the model read with them."""

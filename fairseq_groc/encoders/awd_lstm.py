@@ -23,31 +23,13 @@ class AWDLSTMEncoder(LSTMEncoder):
     Input weights and biases stay whole. Layers begin as PyTorch's, uniformly within 1 / sqrt(H) of their own H, as in the
     released program.
 
-    Args:
-        dim, hidden, layers, dropout, dropout_in, dropout_out, width: of ``LSTMEncoder``
-        weight_dropout: chance of a weight to be 0
     """
-
-    def __init__(
-        self,
-        dim: int,
-        hidden: int,
-        layers: int,
-        dropout: float,
-        dropout_in: float,
-        dropout_out: float,
-        weight_dropout: float,
-        width: int = 0,
-    ):
-        super().__init__(dim, hidden, layers, dropout, dropout_in, dropout_out, width)
-        self.weight_dropout = weight_dropout
-        # cuDNN's, at every step: it wants a layer's weights in one piece, and dropped ones cannot be a part of that
-        warnings.filterwarnings("ignore", "RNN module weights are not part of single contiguous chunk")
 
     @classmethod
     def from_settings(cls, dim: int, settings: dict[str, Any]) -> AWDLSTMEncoder:
-        values = [settings[name] for name in (*LSTMEncoder.options, "weight_dropout", "decoder_output_dim")]
-        return cls(dim, *values)
+        # cuDNN's, at every step: it wants a layer's weights in one piece, and dropped ones cannot be a part of that
+        warnings.filterwarnings("ignore", "RNN module weights are not part of single contiguous chunk")
+        return cls(dim, *(settings[name] for name in AWDLSTMEncoder.options))
 
     def begin(self, limit: float) -> None:
         """Set all parameters as PyTorch does: *limit* concerns rows and head alone."""

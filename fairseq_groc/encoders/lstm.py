@@ -38,10 +38,9 @@ class LSTMEncoder(PrefixEncoder):
         dropout: between layers
         dropout_in: on the inputs
         dropout_out: on the outputs
+        weight_dropout: of the weights from h to h, as ``run`` has it
         width: of the last layer; 0: d
     """
-
-    weight_dropout = 0.0  # of recurrent weights: ``AWDLSTMEncoder`` has one
 
     def __init__(
         self,
@@ -51,10 +50,11 @@ class LSTMEncoder(PrefixEncoder):
         dropout: float,
         dropout_in: float,
         dropout_out: float,
+        weight_dropout: float = 0.0,
         width: int = 0,
     ):
         super().__init__()
-        self.width = width or dim
+        self.width, self.weight_dropout = width or dim, weight_dropout
         sizes = [dim] + [hidden] * (layers - 1) + [self.width]
         self.layers = nn.ModuleList(nn.LSTM(a, b) for a, b in itertools.pairwise(sizes))
         rates = [dropout_in] + [dropout] * (layers - 1)

@@ -13,19 +13,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_groc.adapters import Statistics
+from fairseq_groc.adapters.dynamic import Leaves, Statistics
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.scoring import Place, blocks
 from fairseq_groc.files import check_archive, replace_file
-from fairseq_groc.models.leaves import FeatureLeaves, ParameterLeaves
+from fairseq_groc.models.matrices_file import add_tensors
 
-Changing = ParameterLeaves | FeatureLeaves
 FORMAT = 1  # of the file; raise whenever its meaning or that of the fingerprint changes
 
 
-def mean_squares(model: Any, leaves: Changing, dataset: StreamDataset, place: Place, most: int = 0) -> dict[str, Tensor]:
+def mean_squares(model: Any, leaves: Leaves, dataset: StreamDataset, place: Place, most: int = 0) -> dict[str, Tensor]:
     """Return by name of each tensor the mean over a text's batches of its squared gradients, of the batch's mean loss.
 
     The model is in evaluation, without adapters; its state is carried from block to block, without gradients.
@@ -63,20 +62,18 @@ def statistics_of(squares: dict[str, Tensor]) -> Statistics:
     return Statistics(rms, mean)
 
 
-def path_of(folder: Path, decoder: Any, choice: str) -> Path:
-    """Return the file of a model's statistics in a folder, by a digest of the model, whatever its vocabulary, and the choice."""
-    return folder / f"gradients-{rowless_fingerprint(decoder)[:16]}-{choice}.pt"
+def path_of(folder: Path, digest: str, choice: str) -> Path:
+    """Return the file of a model's statistics in a folder, by its ``rowless_fingerprint`` and the choice."""
+    return folder / f"gradients-{digest[:16]}-{choice}.pt"
 
 
-def save_statistics(
-    path: Path, statistics: Statistics, decoder: Any, leaves: ParameterLeaves | FeatureLeaves, **about: Any
-) -> None:
+def save_statistics(path: Path, digest: str, statistics: Statistics, decoder: Any, leaves: Leaves, **about: Any) -> None:
     """Write the statistics of a model; the file appears whole or not at all.
 
     Args:
         about: how they were made
     """
-    header = {"format": FORMAT, "model": rowless_fingerprint(decoder), "words": decoder.dictionary.symbols, **about}
+    header = {"format": FORMAT, "model": digest, "words": decoder.dictionary.symbols, **about}
     tensors = {name: one.cpu() for name, one in statistics.rms.items()}
     with replace_file(path, "wb") as file:
         torch.save({**header, "rows": sorted(leaves.rows), "mean": statistics.mean, "rms": tensors}, file)
@@ -91,7 +88,8 @@ def load_statistics(folder: Path, decoder: Any, choice: str) -> Statistics:
         OptionError: there are none of this model.
         DataError: the file is damaged, or of another format.
     """
-    path = path_of(folder, decoder, choice)
+    digest = rowless_fingerprint(decoder)
+    path = path_of(folder, digest, choice)
     make = f"python -m fairseq_groc gradient-statistics --path CHECKPOINT --data DATA --dynamic-parameters {choice}"
     if not path.is_file():
         raise OptionError(
@@ -101,7 +99,7 @@ def load_statistics(folder: Path, decoder: Any, choice: str) -> Statistics:
     try:
         check_archive(path)
         saved = torch.load(path, map_location="cpu", weights_only=True)
-        known, fitting = saved["format"], saved["model"] == rowless_fingerprint(decoder)
+        known, fitting = saved["format"], saved["model"] == digest
         rms, mean, words, rows = dict(saved["rms"]), float(saved["mean"]), list(saved["words"]), list(saved["rows"])
         for name in rows:
             rms[name] = moved(rms[name], words, decoder.dictionary.symbols)
@@ -123,9 +121,5 @@ def moved(rows: Tensor, words: list[str], others: list[str]) -> Tensor:
 def rowless_fingerprint(decoder: Any) -> str:
     """Return a digest of what a decoder has whatever its dictionary: all parameters but the rows of words."""
     rows = {f"{name}." for name, module in decoder.named_modules() if isinstance(module, WordRows)}
-    digest = hashlib.sha256()
-    for name, one in sorted(decoder.named_parameters()):
-        if not any(name.startswith(prefix) for prefix in rows):
-            digest.update(f"{name} {tuple(one.shape)}".encode())
-            digest.update(one.detach().float().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
+    named = decoder.named_parameters()
+    return add_tensors(hashlib.sha256(), ((name, one) for name, one in named if not name.startswith(tuple(rows))))

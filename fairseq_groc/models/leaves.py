@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fairseq_groc.adapters.dynamic import ALL, ENCODER, FEATURES, HEAD
+from fairseq_groc.adapters.dynamic import ALL, ENCODER, FEATURES, HEAD, Leaves
 from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.errors import OptionError
 from fairseq_groc.models.word_matrices import Matrices, WordMatrices
@@ -22,7 +22,7 @@ from fairseq_groc.modules.probabilities import masked_bias
 E_IN, E_OUT, BIAS = "E_in", "E_out", "bias"
 
 
-def leaves_of(decoder: Any, choice: str, streams: int) -> ParameterLeaves | FeatureLeaves:
+def leaves_of(decoder: Any, choice: str, streams: int) -> Leaves:
     """Return what ``--dynamic-parameters`` says, as it was trained.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,18 @@ def fingerprint(module: nn.Module, buffers: bool = True) -> str:
     """Return a digest of all parameters of a module and, unless told otherwise, of its buffers, vocabulary tables included."""
     digest = hashlib.sha256(repr(module).encode())
     for kind in (module.named_parameters(), module.named_buffers() if buffers else ()):
-        for name, tensor in sorted(kind):
-            digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-            # a copy: one number alone may have stride 0
-            flat = torch.empty(tensor.numel(), dtype=tensor.dtype).copy_(tensor.detach().reshape(-1))
-            digest.update(flat.view(torch.uint8).numpy().tobytes())
+        add_tensors(digest, kind)
     return digest.hexdigest()
+
+
+def add_tensors(digest: Any, named: Iterable[tuple[str, Tensor]]) -> str:
+    """Add tensors to a digest in the order of their names, and return what it is then."""
+    for name, tensor in sorted(named):
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        # a copy: one number alone may have stride 0
+        flat = torch.empty(tensor.numel(), dtype=tensor.dtype).copy_(tensor.detach().reshape(-1))
+        digest.update(flat.view(torch.uint8).numpy().tobytes())
+    return str(digest.hexdigest())
 
 
 def save_matrices(path: Path, matrices: tuple[Tensor, ...], digest: str) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fairseq_groc.adapters import Adapter, Memory, View
+from fairseq_groc.adapters.dynamic import Leaves
 from fairseq_groc.data.streams import Block
 from fairseq_groc.dictionary import predictable_words
 from fairseq_groc.embeddings.compositional import SurfaceEncoder
@@ -23,7 +24,7 @@ from fairseq_groc.errors import OptionError
 from fairseq_groc.lexicon.tables import known_source
 from fairseq_groc.models.building import build_corrections, build_embedding, build_head, feature_dropout, feature_width
 from fairseq_groc.models.changing_vocabulary import ChangingVocabulary
-from fairseq_groc.models.leaves import FeatureLeaves, ParameterLeaves, leaves_of
+from fairseq_groc.models.leaves import leaves_of
 from fairseq_groc.models.word_layers import InputLayer, OutputLayer
 from fairseq_groc.models.word_matrices import WordMatrices
 from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK
@@ -216,7 +217,7 @@ class WordDecoder(ChangingVocabulary):
         lprobs = torch.log_softmax(self.matrices.log_scores(h, *matrices).float(), -1)
         return -lprobs.gather(2, targets.unsqueeze(2)).squeeze(2)
 
-    def leaves(self, choice: str, streams: int = 1) -> ParameterLeaves | FeatureLeaves:
+    def leaves(self, choice: str, streams: int = 1) -> Leaves:
         """Return what dynamic evaluation changes, by ``--dynamic-parameters``: see ``leaves_of``."""
         return leaves_of(self, choice, streams)
 

@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+from equations import naive
 
 from fairseq_groc.encoders.awd_lstm import AWDLSTMEncoder
 from fairseq_groc.encoders.lstm import LSTMEncoder, run
@@ -26,21 +27,6 @@ def plain(**options):
 def x():
     torch.manual_seed(1)
     return torch.randn(11, 3, 5, dtype=torch.double)  # (T, B, d)
-
-
-def naive(module, x, recurrent):
-    """The equations of stacked LSTMs, one position at a time, with these recurrent weights at all of them."""
-    for lstm, weight in zip(module.layers, recurrent, strict=True):
-        h = c = x.new_zeros(x.size(1), lstm.hidden_size)
-        outputs = []
-        for step in x:
-            gates = step @ lstm.weight_ih_l0.t() + lstm.bias_ih_l0 + h @ weight.t() + lstm.bias_hh_l0
-            i, f, g, o = gates.chunk(4, dim=1)
-            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-            h = o.sigmoid() * c.tanh()
-            outputs.append(h)
-        x = torch.stack(outputs)
-    return x
 
 
 def gradients(module, h):
@@ -191,7 +177,7 @@ def test_what_has_a_gradient_is_said_to_train(monkeypatch, x, kind, training, gr
 def test_cudnns_warning_of_every_step_is_silent():
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        encoder()
+        AWDLSTMEncoder.from_settings(5, {name: option.default for name, option in AWDLSTMEncoder.options.items()})
         warnings.warn("RNN module weights are not part of single contiguous chunk of memory. This means", stacklevel=1)
         warnings.warn("another", stacklevel=1)
     assert [str(warning.message) for warning in found] == ["another"]

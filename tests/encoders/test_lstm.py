@@ -1,5 +1,6 @@
 import pytest
 import torch
+from equations import naive
 
 from fairseq_groc.encoders.lstm import LSTMEncoder, run
 
@@ -15,26 +16,11 @@ def x():
     return torch.randn(11, 3, 5, dtype=torch.double)  # (T, B, d)
 
 
-def naive(module, x):
-    """The equations of an LSTM, one position at a time."""
-    for lstm in module.layers:
-        h = c = torch.zeros(x.size(1), lstm.hidden_size, dtype=x.dtype)
-        outputs = []
-        for step in x:
-            gates = step @ lstm.weight_ih_l0.t() + lstm.bias_ih_l0 + h @ lstm.weight_hh_l0.t() + lstm.bias_hh_l0
-            i, f, g, o = gates.chunk(4, dim=1)
-            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-            h = o.sigmoid() * c.tanh()
-            outputs.append(h)
-        x = torch.stack(outputs)
-    return x
-
-
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_equals_the_equations(x, layers):
     module = encoder(layers)
     h, last, state = module(x)
-    torch.testing.assert_close(h, naive(module, x), rtol=0, atol=1e-12)
+    torch.testing.assert_close(h, naive(module, x, [lstm.weight_hh_l0 for lstm in module.layers]), rtol=0, atol=1e-12)
     sizes = [7] * (layers - 1) + [5]
     assert [(a.shape, c.shape) for a, c in state] == [((1, 3, size), (1, 3, size)) for size in sizes]
     assert torch.equal(state[-1][0][0], h[-1]) and h is last and module.width == 5
