@@ -135,6 +135,9 @@ def test_options_reach_the_word_embeddings(model_of):
     assert (words.embedding.surface.chunk, words.embedding.surface.training_precision) == (9, torch.bfloat16)
     corrected = matrices_of(model_of, corrections="both", **OPTIONS)
     assert isinstance(corrected.sampled, SampledWords) and corrected.sampled.embeddings.interval == 5
+    begin_new_rows(corrected, draw=True, limit=0.3)
+    rows = corrected.corrections.rows
+    assert (rows.new_range, rows.draw_new) == (0.0, False)  # a word that is new is its composed self
     plain = matrices_of(model_of)
     assert plain.sampled is None and plain.embedding.surface.training_precision is None
     rows = matrices_of(model_of, "tied", **OPTIONS)
