@@ -27,6 +27,20 @@ COMMON = {  # of all heads; the defaults of all options are the released GroC mo
     "output_dropout": Option(0.0, "variational dropout r of what meets the output embeddings, and of their network", "weight"),
     "feature_dropout": Option(-1.0, "of what meets the output embeddings alone; -1: as --output-dropout", "weight or -1"),
     "embedding_dropout": Option(0.0, "chance of a word to be zero wherever a training step reads it (AWD-LSTM: 0.1)", "weight"),
+    "context_dim": Option(0, "size k of the vector of a line's context; 0: contexts are not read", "natural"),
+    "context_adaptation": Option(
+        "concat",
+        "what a context changes of the prefix encoder: none; concat, its input or biases (ConcatCell); factor, its recurrent "
+        "weights too (--prefix-encoder factor_cell)",
+        ("none", "concat", "factor"),
+    ),
+    "context_bias": Option(
+        "shift",
+        "what a context changes of the words' scores: none; shift, by P c added to h; rows, by a row for each word that meets c; "
+        "one-hot, by a number for each word and value",
+        ("none", "shift", "rows", "one-hot"),
+    ),
+    "context_dropout": Option(0.0, "chance of a variable of a context to be missing in a training step", "weight"),
 }
 TRAINING = {
     "init_range": Option(

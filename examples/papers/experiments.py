@@ -69,7 +69,10 @@ class Scale(NamedTuple):
     share: float = 1.0
 
 
-_BASELINES = ["lookup", "convolutional", "tied", "bilinear", "deep_residual", "adaptive"]
+_BASELINE = {
+    name: Row(name.replace("_", " "), f"groc_lstm_lm_{{data}}_{name}")
+    for name in ("lookup", "convolutional", "tied", "bilinear", "deep_residual", "adaptive")
+}
 _GROC = Row("GroC", "groc_lstm_lm_{data}")
 _OURS = _GROC._replace(published=False)
 # words that training has read are corrected; composed without a highway layer, and more slowly than the rest learns
@@ -101,6 +104,15 @@ def _corrected(label: str, options: str) -> Row:
     return _CORRECTED._replace(label=label, options=f"{_CORRECTED.options} {options}")
 
 
+def _awd(label: str, options: str = "") -> Row:
+    return Row(label, "awd_lstm_lm_small", options=options, published=False)
+
+
+def _on_awd(row: Row) -> Row:
+    dropped = PRESETS["awd_lstm_lm_small"].options["weight_dropout"]
+    return row._replace(options=f"--prefix-encoder awd_lstm --weight-dropout {dropped} {row.options}".strip(), published=False)
+
+
 def _drill(name: str) -> Row:
     # a row that is about a kind of dropout has it; how much the others have is chosen, as in the paper
     fixed = ("output_dropout",) if "output_dropout_kind" in PRESETS[name].options else ()
@@ -110,7 +122,7 @@ def _drill(name: str) -> Row:
 EXPERIMENTS: dict[str, Experiment] = {
     "table-2": Experiment(
         "GroC, Tables 2 and 9: closed vocabulary",
-        [*(Row(name.replace("_", " "), f"groc_lstm_lm_{{data}}_{name}") for name in _BASELINES), _GROC, _CORRECTED],
+        [*_BASELINE.values(), _GROC, _CORRECTED],
     ),
     "table-3": Experiment(
         "GroC, Table 3: ablations",
@@ -155,6 +167,23 @@ EXPERIMENTS: dict[str, Experiment] = {
         ],
         ("ptb",),
     ),
+    "awd": Experiment(
+        "AWD-LSTM (Merity et al. 2018, Table 4): what each part of its training is worth",
+        [
+            _awd("AWD-LSTM"),
+            _awd("no averaging", "--non-monotonic-interval 1000"),
+            _awd("no dropped weights", "--weight-dropout 0"),
+            _awd("no embedding dropout", "--embedding-dropout 0"),
+            _awd("no locked dropout", "--dropout-in 0 --dropout 0 --dropout-out 0"),
+            _awd("no activation penalties", "--activation-regularization 0 --temporal-activation-regularization 0"),
+            _awd("no weight decay", "--weight-decay 0"),
+        ],
+        ("ptb",),
+    ),
+    "awd-heads": Experiment(
+        "Heads on AWD-LSTM",
+        [_on_awd(_BASELINE[name]) for name in ("tied", "bilinear", "deep_residual")] + [_on_awd(_OURS), _on_awd(_CORRECTED)],
+    ),
     "drill-table-4": Experiment(
         "DRILL, Table 4: output layers",
         [_drill(name) for name in _DRILL],
@@ -193,6 +222,21 @@ _QUARTER = _CPU._replace(
     share=0.25,
 )
 
+_AWD_TRAINING = (
+    "--batch-size 20 --tokens-per-sample 70 --vary-bptt --optimizer nt_asgd --clip-norm 0.25 --weight-decay 1.2e-6 "
+    "--activation-regularization 2 --temporal-activation-regularization 1"
+)
+_AWD = _QUARTER._replace(
+    sizes={
+        **{name: _CPU.sizes[name] for name in ("decoder_layers", "decoder_hidden_size", "decoder_embed_dim", "char_filters")},
+        **{name: PRESETS["awd_lstm_lm_small"].options[name] for name in ("dropout", "dropout_in", "dropout_out")},
+        **{name: PRESETS["awd_lstm_lm_small"].options[name] for name in ("embedding_dropout", "weight_dropout")},
+    },
+    training=_AWD_TRAINING,
+    grid=[{"lr": 30.0}],
+    updates=3_320,  # 20 epochs
+)
+
 SCALES: dict[str, Scale] = {
     # GroC, appendix B.1; fairseq shrinks the rate when more than --lr-patience epochs in a row brought nothing. Penalties of
     # encodings as in the implementation that the paper builds on, and in the released program. Without them Adam's first steps,
@@ -209,6 +253,9 @@ SCALES: dict[str, Scale] = {
     "cpu": _CPU,
     "quarter": _QUARTER,
     "quarter-long": _QUARTER._replace(updates=3_984),
+    "awd": _AWD,
+    # composed words want Adam
+    "awd-adam": _AWD._replace(training=f"{_AWD_TRAINING} --nt-asgd-base adam", grid=[{"lr": 0.004, "output_dropout": 0.0, "init_range": 0.2}], updates=2_490),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -33,6 +34,7 @@ class OutputHead(nn.Module):
     needs_spellings = False  # whether forward uses the vocabulary
     computes = True  # whether forward costs more than passing parameters on
     plain_softmax = True  # whether p(x | h) = softmax(E_out query(h) + b)
+    appended = 0  # numbers behind those of h that meet numbers behind those of E_out as they are: of a line's context
 
     @classmethod
     def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> OutputHead:
@@ -61,7 +63,7 @@ class OutputHead(nn.Module):
             outputs: E_out
             bias: b, -inf for impossible words
         """
-        return F.linear(self.query(h), outputs, bias)
+        return F.linear(self._meeting(h), outputs, bias)
 
     def losses(
         self, h: Tensor, outputs: Tensor, bias: Tensor, targets: Tensor, ignore_index: int, chunk: int = DEFAULT_CHUNK
@@ -72,11 +74,16 @@ class OutputHead(nn.Module):
             h: (N, d)
             targets: (N), words or ``ignore_index``, where the loss is 0
         """
-        return chunked_cross_entropy(self.query(h), outputs, bias, targets, ignore_index, chunk)
+        return chunked_cross_entropy(self._meeting(h), outputs, bias, targets, ignore_index, chunk)
 
     def query(self, h: Tensor) -> Tensor:
         """Return what meets the output embeddings, (..., width)."""
         return h
+
+    def _meeting(self, h: Tensor) -> Tensor:
+        if not self.appended:
+            return self.query(h)
+        return torch.cat([self.query(h[..., : -self.appended]), h[..., -self.appended :]], dim=-1)
 
     def unknown(self) -> Tensor | None:
         """Return the words that it cannot predict, as a mask (V), or None where it knows every word."""

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fairseq_groc.contexts.schema import Schema
 from fairseq_groc.embeddings import EMBEDDINGS, WordEmbedding
 from fairseq_groc.embeddings.compositional import filter_widths
 from fairseq_groc.embeddings.corrections import Corrections
+from fairseq_groc.embeddings.rows import WordRows
+from fairseq_groc.encoders import PrefixEncoder
+from fairseq_groc.errors import OptionError
 from fairseq_groc.heads import HEADS, Head, OutputHead
+from fairseq_groc.models.context_layers import ContextLayers
 
 
 def build_embedding(words: Sequence[str], dim: int, settings: dict[str, Any]) -> WordEmbedding:
@@ -43,6 +48,53 @@ def build_corrections(words: Sequence[str], dim: int, settings: dict[str, Any]) 
     if where == "none":
         return None
     return Corrections(words, dim, settings["correction_dim"], settings["correction_dropout"], where)
+
+
+def build_contexts(decoder: Any, schema: Schema | None, settings: dict[str, Any], dim: int, width: int) -> ContextLayers | None:
+    """Return where a decoder meets the contexts of lines; None: it reads none.
+
+    Args:
+        schema: what is known of a line
+        dim: d
+        width: of what meets the output embeddings
+
+    Raises:
+        OptionError: nothing is known of lines, or this decoder's recurrent weights cannot change.
+    """
+    if not settings["context_dim"]:
+        return None
+    if schema is None:
+        raise OptionError(
+            f"--context-dim {settings['context_dim']}: the data say nothing of their lines. Preprocess with --context-train FILE, "
+            "or leave it out."
+        )
+    adaptation, by_itself = settings["context_adaptation"], takes_context(decoder)
+    if adaptation == "factor" and not by_itself:
+        raise OptionError("--context-adaptation factor: only --prefix-encoder factor_cell changes its weights. Give it, or concat.")
+    return ContextLayers(schema, settings, dim, width, add_to_input=adaptation == "concat" and not by_itself)
+
+
+def takes_context(decoder: Any) -> bool:
+    """Say whether a decoder has a prefix encoder that reads contexts itself."""
+    return isinstance(getattr(decoder, "encoder", None), PrefixEncoder) and decoder.encoder.takes_context
+
+
+def context_rows(
+    contexts: ContextLayers | None, head: OutputHead, words: Sequence[str], settings: dict[str, Any]
+) -> WordRows | None:
+    """Return what each word has for contexts, and tell the head of it; None: nothing.
+
+    Raises:
+        OptionError: the head has more than one softmax.
+    """
+    if contexts is None or not contexts.appended:
+        return None
+    if not head.plain_softmax:
+        raise OptionError(
+            f"--context-bias {settings['context_bias']} is for heads with one softmax, not for {settings['output_head']}: give shift"
+        )
+    head.appended = contexts.appended
+    return WordRows(words, contexts.appended)
 
 
 def _head(settings: dict[str, Any]) -> Head:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from fairseq_groc.data.streams import Block
 from fairseq_groc.embeddings import EMBEDDINGS
-from fairseq_groc.encoders import ENCODERS, PrefixEncoder, State
+from fairseq_groc.encoders import ENCODERS, LineContexts, PrefixEncoder, State
 from fairseq_groc.encoders.carried import CarriedState, reordered
 from fairseq_groc.errors import OptionError
 from fairseq_groc.heads import HEADS
@@ -74,6 +74,7 @@ def build_encoder(cfg: Any) -> PrefixEncoder:
     kind, options = ENCODERS.find(name), ENCODERS.taken[name]
     settings = {option: getattr(cfg, option, value.default) for option, value in options.items()}
     check_options(options, settings)
+    settings |= {option: getattr(cfg, option, COMMON[option].default) for option in ("context_dim", "context_adaptation")}
     encoder = kind.from_settings(cfg.decoder_embed_dim, settings)
     if not isinstance(getattr(encoder, "width", None), int):
         raise OptionError(f"--prefix-encoder {name}: it has no width. Set self.width, the size of h, when it is made.")
@@ -100,7 +101,7 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
         incremental_state: dict[str, Any] | None = None,
         src_lengths: Any = None,
         block: Block | None = None,
-        context: Any = None,
+        context: LineContexts | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Return logits (B, T, V), -inf for impossible words.
 
@@ -110,18 +111,18 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
             prev_output_tokens: (B, T)
             incremental_state: in generation; then only the last token is read
             block: which block of a text this is, if the state is carried; otherwise it begins at zero
-            context: what the batch says of its lines
+            context: of the lines, for an encoder that takes it
         """
         if incremental_state is not None:
             prev_output_tokens = prev_output_tokens[:, -1:]
-        x = self.embed_tokens(prev_output_tokens.t())  # (T, B, d)
+        x = self.embed_tokens(prev_output_tokens).transpose(0, 1)  # (T, B, d)
         before = self._state_before(block, incremental_state, x.size(1))
         h, last, after = self._read(x, before, context)  # (T, B, width)
         self._keep_state(block, incremental_state, after)
         h = h.transpose(0, 1)  # (B, T, width)
         return self.output_projection(h), {"attn": None, "features": h, "last": last.transpose(0, 1)}
 
-    def _read(self, x: Tensor, before: State | None, context: Any) -> tuple[Tensor, Tensor, State]:
+    def _read(self, x: Tensor, before: State | None, context: LineContexts | None) -> tuple[Tensor, Tensor, State]:
         read = self.encoder(x, before, context)
         if not (isinstance(read, tuple) and len(read) == 3):
             raise OptionError(f"{type(self.encoder).__name__}.forward: expected (h, h before its dropout, the state after it)")

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_groc.adapters.dynamic import ALL, ENCODER, FEATURES, HEAD, Leaves
@@ -152,7 +153,8 @@ class FeatureLeaves:
         self.origin = {FEATURES: torch.zeros_like(matrices)}
 
     def _changed(self, h: Tensor) -> Tensor:
-        return h + h @ self.tensors[FEATURES].transpose(1, 2)
+        matrices = self.tensors[FEATURES]  # of h alone, not of what is appended to it
+        return h + F.pad(h[..., : matrices.size(1)] @ matrices.transpose(1, 2), (0, h.size(-1) - matrices.size(1)))
 
     def _change(self, h: Tensor) -> Tensor:
         self._own = h.detach()
@@ -168,9 +170,9 @@ class FeatureLeaves:
             self._layer.change = before
 
     def read(self, h: Tensor) -> Tensor:
-        """Return h of the last pass as it was before M, (B, T, d)."""
+        """Return h of the last pass as it was before M, with what is appended to it, (B, T, d and more)."""
         assert self._own is not None
-        return self._own
+        return torch.cat([self._own, h[..., self._own.size(-1) :].detach()], dim=-1)
 
     def loss(self, read: Tensor, targets: Tensor) -> Tensor:
         """Return the sum over M's streams of the mean loss over their possible targets, (B, T)."""

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from fairseq_groc.adapters import Adapter, Memory, View
 from fairseq_groc.adapters.dynamic import Leaves
+from fairseq_groc.contexts.schema import Schema
 from fairseq_groc.data.streams import Block
 from fairseq_groc.dictionary import predictable_words
 from fairseq_groc.embeddings.compositional import SurfaceEncoder
@@ -22,8 +23,17 @@ from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.encoders.carried import CarriedState
 from fairseq_groc.errors import OptionError
 from fairseq_groc.lexicon.tables import known_source
-from fairseq_groc.models.building import build_corrections, build_embedding, build_head, feature_dropout, feature_width
+from fairseq_groc.models.building import (
+    build_contexts,
+    build_corrections,
+    build_embedding,
+    build_head,
+    context_rows,
+    feature_dropout,
+    feature_width,
+)
 from fairseq_groc.models.changing_vocabulary import ChangingVocabulary
+from fairseq_groc.models.context_layers import ContextLayers, of_hypotheses, reordered
 from fairseq_groc.models.leaves import leaves_of
 from fairseq_groc.models.word_layers import InputLayer, OutputLayer
 from fairseq_groc.models.word_matrices import WordMatrices
@@ -34,7 +44,7 @@ from fairseq_groc.options import OPTIONS_VERSION
 from fairseq_groc.registry import flag
 
 logger = logging.getLogger(__name__)
-IN_TRAINING_ALONE = ("output_dropout", "feature_dropout", "embedding_dropout", "correction_dropout")
+IN_TRAINING_ALONE = ("output_dropout", "feature_dropout", "embedding_dropout", "correction_dropout", "context_dropout")
 OUTPUTS = ("output_projection", "fc_out", "fc3")  # what makes the logits: transformer and lightconv, lstm, fconv
 
 
@@ -47,6 +57,7 @@ def attach_head(
     computation: dict[str, Any] | None = None,
     updates: Updates = ALL_UPDATES,
     file: Path | None = None,
+    schema: Schema | None = None,
 ) -> None:
     """Replace a decoder's word embedding and what makes its logits by ``--output-head`` and the embedding that goes with it.
 
@@ -60,6 +71,7 @@ def attach_head(
         every_entry: give the dictionary's special entries and fillers a probability too, as label smoothing needs it
         computation: options of how embeddings are computed, which are no model's (``--encoding-chunk`` and the like)
         updates, file: of ``WordMatrices``
+        schema: what is known of a line besides its words, for models that read it (``--context-dim``)
 
     Raises:
         OptionError: the decoder has an adaptive softmax or input, or no module that makes the logits.
@@ -75,9 +87,12 @@ def attach_head(
     embedding.begin(vocabulary, init_range)
     impossible = ~(torch.tensor(predictable_words(words)) | every_entry)
     corrections = build_corrections(words, dim, settings)
-    matrices = decoder.words = WordMatrices(embedding, head, vocabulary, impossible, corrections, updates, file)
-    decoder.embed_tokens = InputLayer(matrices, dim, decoder.embed_tokens.padding_idx, settings["embedding_dropout"])
-    setattr(decoder, output, OutputLayer(matrices, width, taken, feature_dropout(settings)))
+    contexts = build_contexts(decoder, schema, settings, dim, taken)
+    rows = context_rows(contexts, head, words, settings)
+    matrices = decoder.words = WordMatrices(embedding, head, vocabulary, impossible, corrections, updates, file, rows)
+    decoder.embed_tokens = InputLayer(matrices, dim, decoder.embed_tokens.padding_idx, settings["embedding_dropout"], contexts)
+    setattr(decoder, output, OutputLayer(matrices, width, taken, feature_dropout(settings), contexts))
+    decoder.contexts = contexts
     decoder.output_layer_name, decoder.settings = output, settings
     decoder.__class__ = type(type(decoder).__name__, (WordDecoder, type(decoder)), {})
 
@@ -117,6 +132,8 @@ class WordDecoder(ChangingVocabulary):
     made: NDArray[Any] | None = None  # digests of the words and of what the vocabulary's tables make them of
     any_lexicon = False
     carried: dict[bool, CarriedState] | None = None  # the decoder's between blocks, in training and not; None: it has none
+    contexts: ContextLayers | None
+    generating_with: Any = None  # the contexts of the hypotheses that are to be generated
     _memory: tuple[Any, Memory | None] = (None, None)  # of the streams that were read last, and where they are
 
     def forward(
@@ -127,23 +144,39 @@ class WordDecoder(ChangingVocabulary):
         Args:
             prev_output_tokens: (B, T)
             block: which piece of a running text this is; None: every row begins its text, or goes on in generation
-            context: what the batch says of its lines, for the prefix encoder; None: nothing
+            context: what is known of the batch's lines (``ContextLayers.reading``), for models that read it
         """
-        if self.carried is not None:
-            kwargs.update(block=block, context=context)
-        if self.training or self.adapter is None:  # type: ignore[attr-defined]
-            return super().forward(prev_output_tokens, *args, **kwargs)  # type: ignore[misc]
         state, pad = kwargs.get("incremental_state"), self.dictionary.pad()
-        memory = self._memory_for(block, state)
-        said = prev_output_tokens if state is None else prev_output_tokens[:, -1:]
-        with memory.reading(self, said, running=block is not None, generating=state is not None) as read:
-            scores, extra = super().forward(prev_output_tokens, *args, **kwargs)  # type: ignore[misc]
-            h = getattr(self, self.output_layer_name).features
-            read.append(h)
-        if state is not None:
-            state["adapter"] = memory  # only now: to fairseq's LSTM a state that is not empty has its own
-        view = memory.see(h, self._predictable(prev_output_tokens[:, -h.size(1) :]), pad)
-        return scores.detach(), {**(extra if isinstance(extra, dict) else {"attn": extra}), "view": view}
+        if self.contexts is not None and context is None and state is not None:
+            context = of_hypotheses(state.get("context", self.generating_with), len(prev_output_tokens))
+        if self.carried is not None:
+            kwargs["block"] = block
+        if self.training or self.adapter is None:  # type: ignore[attr-defined]
+            made = self._in_context(context, prev_output_tokens, *args, **kwargs)
+        else:
+            memory = self._memory_for(block, state)
+            said = prev_output_tokens if state is None else prev_output_tokens[:, -1:]
+            with memory.reading(self, said, running=block is not None, generating=state is not None) as read:
+                scores, extra = self._in_context(context, prev_output_tokens, *args, **kwargs)
+                layer = getattr(self, self.output_layer_name)
+                read.append(layer.met)
+            if state is not None:
+                state["adapter"] = memory  # only now: to fairseq's LSTM a state that is not empty has its own
+            h = layer.features
+            view = memory.see(h, self._predictable(prev_output_tokens[:, -h.size(1) :]), pad)
+            made = scores.detach(), {**(extra if isinstance(extra, dict) else {"attn": extra}), "view": view}
+        if self.contexts is not None and state is not None:
+            state["context"] = context
+        return made
+
+    def _in_context(self, context: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """Run the decoder as it is, on lines with these contexts."""
+        if self.contexts is None:
+            return super().forward(*args, **kwargs)  # type: ignore[misc]
+        with self.contexts.reading(context) as lines:
+            if self.carried is not None:
+                kwargs["context"] = lines
+            return super().forward(*args, **kwargs)  # type: ignore[misc]
 
     def _memory_for(self, block: Block | None, incremental_state: dict[str, Any] | None) -> Memory:
         """Return what the streams have said before a block, or the hypotheses before a step of generation."""
@@ -164,6 +197,8 @@ class WordDecoder(ChangingVocabulary):
         super().reorder_incremental_state(incremental_state, new_order)  # type: ignore[misc]
         if "adapter" in incremental_state:
             incremental_state["adapter"].reorder(new_order)
+        if "context" in incremental_state:
+            incremental_state["context"] = reordered(incremental_state["context"], new_order)
 
     def without_scores(self, model: Any, net_input: dict[str, Any]) -> tuple[Tensor, dict[str, Any], tuple[Tensor, Tensor]]:
         """Run the model, which may be wrapped; return h (B, T, d) in place of the scores, what else it returns, E_out and b."""

@@ -14,6 +14,7 @@ from fairseq_groc.embeddings.base import WordEmbedding
 from fairseq_groc.embeddings.compositional import CompositionalEmbedding
 from fairseq_groc.embeddings.corrections import Corrections
 from fairseq_groc.embeddings.growth import GrowingRows, add_words, rows_of, vocabulary_of
+from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.embeddings.sampled_updates import ALL_UPDATES, SampledUpdates, Step, Updates, generator, is_frozen
 from fairseq_groc.embeddings.sampled_words import SampledWords
 from fairseq_groc.embeddings.vocabulary import Vocabulary
@@ -42,6 +43,7 @@ class WordMatrices(nn.Module):
         corrections: of the embeddings
         updates: what steps of training compute of composed words, once they are told of each (``begin_step``)
         file: where evaluation keeps its matrices, too, for other processes
+        context_rows: of each word, what meets a line's context (Jaech and Ostendorf 2018, eq. 6): behind the numbers of E_out
 
     Sparse updates keep "the output embedding frozen" and train "the rest of the network" (GroC, appendix B.4). Its parameters
     are those of the input embedding as well, and the paper does not say whether these go on being trained through the
@@ -59,11 +61,13 @@ class WordMatrices(nn.Module):
         corrections: Corrections | None = None,
         updates: Updates = ALL_UPDATES,
         file: Path | None = None,
+        context_rows: WordRows | None = None,
     ):
         super().__init__()
         self.embedding = embedding
         self.head = head
         self.corrections = corrections
+        self.context_rows = context_rows
         self.vocabulary = vocabulary
         self.register_buffer("impossible", impossible, persistent=False)
         self._kept: Matrices | None = None
@@ -125,7 +129,7 @@ class WordMatrices(nn.Module):
 
     def computed(self) -> Matrices:
         """Return what the parameters make of the words, whatever the limit."""
-        if not (self.head.computes or self.embedding.computes):  # rows cost nothing to compute
+        if not (self.head.computes or self.embedding.computes or self.context_rows is not None):  # rows cost nothing to compute
             return self._encode()
         if self.training and self.is_frozen():
             return self._frozen()
@@ -150,8 +154,9 @@ class WordMatrices(nn.Module):
         first, count = len(self.impossible), len(entries)
         add_words(self.embedding, list(entries))
         add_words(self.head, list(entries))
-        if self.corrections is not None:
-            add_words(self.corrections, list(entries))
+        for more in (self.corrections, self.context_rows):
+            if more is not None:
+                add_words(more, list(entries))
         self._entries.update(entries)
         self._added = None
         # masks are copied whole: a byte a word, which any prediction costs a thousandfold
@@ -199,7 +204,11 @@ class WordMatrices(nn.Module):
     def _predict(self, embeddings: Tensor, vocabulary: Vocabulary | None) -> Matrices:
         """Return E_in, E_out and b of embeddings, corrected."""
         outputs, bias = self.head(embeddings, vocabulary)
-        return (embeddings, outputs, bias) if self.corrections is None else self.corrections.correct(embeddings, outputs, bias)
+        if self.corrections is not None:
+            embeddings, outputs, bias = self.corrections.correct(embeddings, outputs, bias)
+        if self.context_rows is not None:
+            outputs = torch.cat([outputs, self.context_rows().to(outputs)], dim=1)
+        return embeddings, outputs, bias
 
     def _read_or_write(self) -> Matrices:
         """Read the matrices from ``file`` if they are this model's and vocabulary's, else compute and write them."""

@@ -62,6 +62,13 @@ class WordnetLexiconConfig(HeadConfig, AdapterConfig, ResumingConfig):  # type: 
     correction_min_count: int = field(
         default=1, metadata={"help": "words that the training text has less often get no correction (--corrections)"}
     )
+    context: Optional[str] = field(
+        default=None,
+        metadata={"help": "NAME=VALUE,...: what is known of all lines, in place of what the data say; missing: nothing"},
+    )
+    context_threshold: int = field(
+        default=1, metadata={"help": "values that fewer lines of the training text have are as unknown (--context-dim)"}
+    )
     draw_new_rows: bool = field(
         default=False,
         metadata={"help": "words without a row: draw one with the mean and covariance of the others, in place of zeros"},

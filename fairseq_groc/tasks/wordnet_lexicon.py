@@ -24,7 +24,6 @@ from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
 from fairseq_groc.models.word_decoder import attach_head
 from fairseq_groc.options import default_settings, head_settings, refuse_unused_of_task, widen
 from fairseq_groc.tasks.adapting import check_order, check_remembered, make_adapter, report_impossible
-from fairseq_groc.tasks.averaging import AveragingTask
 from fairseq_groc.tasks.building import begin_corrections, begin_new_rows, complete, computation_of, lexicon_vocabulary, slowed
 from fairseq_groc.tasks.checks import (
     check_criterion,
@@ -37,6 +36,7 @@ from fairseq_groc.tasks.checks import (
 )
 from fairseq_groc.tasks.config import DEFAULT_BLOCK, TASK, WordnetLexiconConfig
 from fairseq_groc.tasks.generation import prefix_of
+from fairseq_groc.tasks.line_contexts import LineContextTask
 from fairseq_groc.tasks.resuming import mend_before_resuming
 from fairseq_groc.tasks.workers import early_stop, early_stop_function, forget_earlier_training, gather, rank_and_world
 
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 @register_task(TASK, dataclass=WordnetLexiconConfig)
-class WordnetLexiconTask(AveragingTask):
+class WordnetLexiconTask(LineContextTask):
     """Streams of words, each predicted exactly once; the vocabulary is whatever ``dict.txt`` says."""
 
     def __init__(self, cfg: WordnetLexiconConfig, dictionary: Dictionary):
@@ -95,9 +95,11 @@ class WordnetLexiconTask(AveragingTask):
         settings = {**default_settings(head["output_head"]), **head} if head else head_settings(options)
         if self._trains and options is self.cfg:
             refuse_unused_of_task(self.cfg, TASK)
+        schema = self.find_schema(settings, saved.get("context"))
         block = self.cfg.tokens_per_sample or DEFAULT_BLOCK
         if not from_checkpoint:
-            self.state.merge_state_dict({"groc": {"tokens_per_sample": block, "head": settings}})
+            known = {} if schema is None else {"context": schema.as_dict()}
+            self.state.merge_state_dict({"groc": {"tokens_per_sample": block, "head": settings, **known}})
             if getattr(cfg, "tokens_per_sample", block) == 0:
                 cfg.tokens_per_sample = block  # models that number positions make room for so many
         model = super().build_model(cfg, from_checkpoint)
@@ -105,7 +107,7 @@ class WordnetLexiconTask(AveragingTask):
             raise OptionError(f"--task wordnet_lexicon trains language models, and {type(model).__name__} is none")
         vocabulary, tables = lexicon_vocabulary(self.cfg, self.dictionary, settings)
         computation = computation_of(self.cfg, embedding_of(settings))
-        attach_head(model.decoder, settings, vocabulary, options.init_range, **computation)
+        attach_head(model.decoder, settings, vocabulary, options.init_range, schema=schema, **computation)
         begin_new_rows(model.decoder.matrices, self.cfg.draw_new_rows, options.init_range if self._trains else 0.0)
         model.decoder.any_lexicon = self.cfg.any_lexicon
         if tables is not None:
@@ -155,7 +157,8 @@ class WordnetLexiconTask(AveragingTask):
         path = os.path.join(folder, split)
         lines = open_text(path, self.dictionary, self.cfg.dataset_impl, combine)
         independent = str(self.cfg.sample_break_mode) == "eos"
-        self.datasets[split] = StreamDataset(lines, split, self.dictionary, independent, carries_state=True)
+        contexts = self.contexts_of(Path(path), lines.sizes)
+        self.datasets[split] = StreamDataset(lines, split, self.dictionary, independent, carries_state=True, contexts=contexts)
         logger.info(f"{path}: {len(lines):,} lines, {self.datasets[split].num_tokens_total:,} tokens")
 
     def get_batch_iterator(
@@ -270,7 +273,7 @@ class WordnetLexiconTask(AveragingTask):
 
     def build_dataset_for_inference(self, src_tokens: Any, src_lengths: Any, **kwargs: Any) -> LinesForInference:
         self.prepare_scoring()
-        return LinesForInference(list(src_tokens), self.dictionary)
+        return LinesForInference(list(src_tokens), self.dictionary, self.of_inference(len(src_tokens)))
 
     def build_criterion(self, cfg: Any, *args: Any, **kwargs: Any) -> Any:
         """Build fairseq's criterion.
@@ -326,6 +329,7 @@ class WordnetLexiconTask(AveragingTask):
     ) -> Any:
         if constraints is not None:
             raise OptionError("constrained decoding is not supported for language models")
+        sample = self.hand_over(generator, self._decoders, sample)
         with torch.no_grad():
             if prefix_tokens is None and not isinstance(generator, SequenceScorer):
                 room = min(decoder.max_positions() for decoder in self._decoders)

@@ -32,15 +32,16 @@ def dictionary_of():
 def model_of(vocabulary_of):
     """Return a function from words and options to a model over them; the same seed gives the same parameters."""
 
-    def build(words, head="compositional_output", computation=None, **options):
+    def build(words, head="compositional_output", computation=None, schema=None, encoder="lstm", **options):
         torch.manual_seed(3)
         cfg = dict(decoder_embed_dim=6, decoder_hidden_size=8, decoder_layers=2, dropout=0.0, dropout_in=0.0, dropout_out=0.0)
         small = dict(output_head=head, char_embed_dim=4, char_filters=[3, 4], output_depth=1, output_cutoffs=[6, 8])
         small.update({**dict(output_factor=2, correction_dim=3, num_softmaxes=2), **options})
         head_cfg = HeadConfig(**small)
-        decoder = GrocLSTMDecoder(_dictionary_of(words), Namespace(**cfg, init_range=head_cfg.init_range))
+        cfg.update(prefix_encoder=encoder, init_range=head_cfg.init_range, **{n: v for n, v in options.items() if "context" in n})
+        decoder = GrocLSTMDecoder(_dictionary_of(words), Namespace(**cfg))
         settings, vocabulary = head_settings(head_cfg), vocabulary_of(words, [1, 2])
-        attach_head(decoder, settings, vocabulary, head_cfg.init_range, **computation or {})
+        attach_head(decoder, settings, vocabulary, head_cfg.init_range, schema=schema, **computation or {})
         if isinstance(decoder.matrices.embedding, CompositionalEmbedding) and decoder.matrices.embedding.compose is not None:
             torch.nn.init.uniform_(decoder.matrices.embedding.compose.weight, -0.5, 0.5)  # words begin as their spellings alone
         return GrocLSTMLanguageModel(decoder).eval()
@@ -52,7 +53,7 @@ def model_of(vocabulary_of):
 def stock_model(dictionary_of, vocabulary_of):
     """Return a function from an architecture, a head and words to fairseq's model with that head."""
 
-    def build(arch, head, words, **more):
+    def build(arch, head, words, schema=None, **more):
         torch.manual_seed(3)
         dictionary = dictionary_of(words)
         task = Namespace(
@@ -61,7 +62,7 @@ def stock_model(dictionary_of, vocabulary_of):
         model = ARCH_MODEL_REGISTRY[arch].build_model(arguments(arch), task)
         small = dict(char_embed_dim=4, char_filters=[3, 4], output_depth=1, output_cutoffs=[6, 8], output_factor=2)
         settings = head_settings(HeadConfig(output_head=head, correction_dim=3, num_softmaxes=2, **{**small, **more}))
-        attach_head(model.decoder, settings, vocabulary_of(words, [1, 2]), HeadConfig.init_range)
+        attach_head(model.decoder, settings, vocabulary_of(words, [1, 2]), HeadConfig.init_range, schema=schema)
         return model.eval()
 
     return build

@@ -80,17 +80,6 @@ def test_streams_and_shards_predict_the_same_tokens(model_of, text, as_lines):
             assert total(model, dataset, streams // 2, block, 2) == (tokens, pytest.approx(reference, rel=1e-5))
 
 
-def test_what_a_batch_says_of_its_lines_reaches_the_encoder(model_of, text, as_lines, monkeypatch):
-    model, context, seen = model_of(WORDS), torch.tensor([1, 2]), []
-    dataset = dataset_of(model, text, as_lines)
-    plan = dataset.plan(1, 2, 1, 7)[0]
-    model.decoder.encoder.register_forward_pre_hook(lambda _, arguments: seen.append(arguments[2]))
-    model(**dataset[plan]["net_input"])
-    monkeypatch.setattr(StreamDataset, "_attributes", lambda *_: {"context": context})
-    model(**dataset[plan]["net_input"])
-    assert seen[0] is None and seen[1] is context
-
-
 def test_permuting_the_dictionary_permutes_the_scores(model_of, text, as_lines):
     order = torch.randperm(len(WORDS), generator=torch.Generator().manual_seed(1)).tolist()
     permuted = [WORDS[i] for i in order]

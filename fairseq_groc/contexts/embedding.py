@@ -1,0 +1,125 @@
+"""From what is known of a line to a vector, c. C: contexts; k: size of c."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_groc.contexts.schema import Variable
+from fairseq_groc.embeddings.rows import WordRows
+from fairseq_groc.errors import OptionError
+from fairseq_groc.modules.packed_state import pack, unpack
+
+UNKNOWN = "<unknown>"
+
+
+class ContextEmbedding(nn.Module):
+    """Embed contexts (Jaech and Ostendorf 2018, section 2.1).
+
+    A category has a row for each value. A number, normalised, and the sine and cosine of a cycle go through relu(W x + b), where
+    b begins at 1 as in the released program. One variable's vector is c; those of several are concatenated and mapped to c by
+    tanh(W x + b).
+
+    A missing number counts as the mean of training. A missing or unknown category has a row of its own where training had such
+    lines or ``dropout``; otherwise it is the mean of the values' rows, each counted as often as in training. Rows move by the
+    values' names from one checkpoint to another.
+
+    Args:
+        variables: what contexts have
+        dim: k
+        dropout: chance of a variable to be missing in a context of a training step
+    """
+
+    mean: Tensor
+    deviation: Tensor
+    period: Tensor
+
+    def __init__(self, variables: Sequence[Variable], dim: int, dropout: float = 0.0):
+        super().__init__()
+        self.variables, self.dim, self.dropout = tuple(variables), dim, dropout
+        categories = [one for one in variables if one.kind == "category"]
+        numbers = [one for one in variables if one.kind != "category"]
+        self.tables = nn.ModuleList(WordRows([UNKNOWN, *one.values], dim) for one in categories)
+        self.numeric = nn.ModuleList(nn.Linear(1 if one.kind == "number" else 2, dim) for one in numbers)
+        count = len(categories) + len(numbers)
+        self.joint = nn.Linear(count * dim, dim) if count > 1 else None
+        self._weights = [_weights(one) for one in categories]
+        self._cyclic = [one.kind == "cycle" for one in numbers]
+        for name in ("mean", "deviation", "period"):
+            self.register_buffer(name, torch.tensor([getattr(one, name) for one in numbers], dtype=torch.float64))
+        self.begin()
+
+    def begin(self) -> None:
+        """Set the parameters that training begins with, as Glorot and Bengio (2010) do."""
+        for table in self.tables:
+            assert isinstance(table, WordRows)
+            nn.init.xavier_uniform_(table.weight)
+        for layer in (*self.numeric, *([] if self.joint is None else [self.joint])):
+            assert isinstance(layer, nn.Linear)
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.constant_(layer.bias, 0.0 if layer is self.joint else 1.0)
+
+    def forward(self, categories: Tensor, numbers: Tensor) -> Tensor:
+        """Return the vectors, (C, k).
+
+        Args:
+            categories: values of every category, (C, n); 0: unknown or missing
+            numbers: of every number and cycle, (C, m); NaN: missing
+        """
+        drop = self.training and self.dropout > 0
+        if drop:
+            categories = categories.masked_fill(torch.rand(categories.shape, device=categories.device) < self.dropout, 0)
+            numbers = numbers.masked_fill(torch.rand(numbers.shape, device=numbers.device) < self.dropout, math.nan)
+        vectors = [self._rows(place)[categories[:, place]] for place in range(len(self.tables))]
+        vectors += [self._number(place, numbers[:, place]) for place in range(len(self.numeric))]
+        return vectors[0] if self.joint is None else torch.tanh(self.joint(torch.cat(vectors, dim=1)))
+
+    def _rows(self, place: int) -> Tensor:
+        rows: Tensor = self.tables[place]()
+        weights = self._weights[place]
+        if weights is None or self.dropout > 0:
+            return rows
+        mean = weights.to(rows) @ rows[1:]
+        return torch.cat([mean.unsqueeze(0), rows[1:]])
+
+    def _number(self, place: int, given: Tensor) -> Tensor:
+        layer = self.numeric[place]
+        assert isinstance(layer, nn.Linear)
+        if self._cyclic[place]:
+            angle = given.double() * (2 * math.pi / self.period[place])
+            read = torch.stack([angle.sin(), angle.cos()], dim=1)
+        else:
+            read = ((given.double() - self.mean[place]) / self.deviation[place]).unsqueeze(1)
+        return torch.relu(layer(read.nan_to_num(0.0).to(layer.weight)))
+
+    def _kinds(self) -> list[list[str]]:
+        return [[one.name, one.kind] for one in self.variables]
+
+    def get_extra_state(self) -> Tensor:
+        return pack(self._kinds())
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """The variables were compared in ``upgrade_state_dict_named``."""
+
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
+        """Refuse a checkpoint of other variables (fairseq calls it before loading).
+
+        Raises:
+            OptionError: with both.
+        """
+        key = f"{name}._extra_state" if name else "_extra_state"
+        saved = unpack(state_dict[key]) if key in state_dict else self._kinds()
+        if saved != self._kinds():
+            was, are = (", ".join(f"{one} ({kind})" for one, kind in kinds) for kinds in (saved, self._kinds()))
+            raise OptionError(f"the checkpoint's contexts have {was}, those of the data {are}: give data with the same columns")
+
+
+def _weights(variable: Variable) -> Tensor | None:
+    """Return each value's share of the training lines, for the mean row; None where the unknown has a row that is trained."""
+    if variable.unknown:
+        return None
+    counts = torch.tensor(variable.counts, dtype=torch.float64)
+    return counts / counts.sum()

@@ -1,0 +1,126 @@
+"""A task whose models may know the context of a line: from data folder, command line, hub or typed text to batches."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fairseq import utils
+from omegaconf import OmegaConf
+
+from fairseq_groc.contexts.arrays import open_contexts
+from fairseq_groc.contexts.schema import Contexts, Schema
+from fairseq_groc.data.stream_dataset import open_text
+from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.tasks.averaging import AveragingTask
+
+logger = logging.getLogger(__name__)
+TYPED = "\t"  # between the context and the text of a line that is typed
+
+
+class LineContextTask(AveragingTask):
+    """What a task does about contexts: know the schema, find a split's contexts, hand over those of generation."""
+
+    dictionary: Any
+    schema: Schema | None = None  # of the model; None: it reads no contexts
+    _typed: list[Contexts] | None = None  # of lines that were typed
+
+    def find_schema(self, settings: dict[str, Any], saved: dict[str, Any] | None) -> Schema | None:
+        """Return what the model knows of lines: the checkpoint's, or in training that of the data.
+
+        Args:
+            settings: of the head
+            saved: the schema in the checkpoint
+        """
+        self.schema = None
+        if settings["context_dim"] and saved:
+            self.schema = Schema.from_dict(saved)
+        elif settings["context_dim"]:
+            folder = Path(utils.split_paths(self.cfg.data)[0])
+            prefix = folder / self.cfg.train_subset
+            lines = open_text(str(prefix), self.dictionary, self.cfg.dataset_impl, combine=False)
+            arrays = open_contexts(prefix, lines.sizes)
+            self.schema = None if arrays is None else Schema.of_training(arrays, self.cfg.context_threshold)
+        return self.schema
+
+    def contexts_of(self, prefix: Path, lengths: Any) -> Contexts | None:
+        """Return the contexts of a split's lines in the model's numbers; None: the model reads none.
+
+        Args:
+            prefix: of the text
+            lengths: how many tokens each of its lines has
+
+        Raises:
+            OptionError: the model reads contexts, and nothing says what they are.
+        """
+        if self.schema is None:
+            return None
+        if self.cfg.context:
+            return repeated(self.schema.parse(self.cfg.context), len(lengths))
+        arrays = open_contexts(prefix, lengths)
+        if arrays is None:
+            names = ", ".join(one.name for one in self.schema.variables)
+            raise OptionError(
+                f"{prefix} has no contexts ({names}): preprocess with --context-train, --context-valid and --context-test, or "
+                "give --context NAME=VALUE,... for all lines, or --context missing"
+            )
+        return self.schema.rows(arrays)
+
+    def of_inference(self, lines: int) -> Contexts | None:
+        """Return the contexts of lines that are given without a split: as they were typed, or one for all of them."""
+        if self.schema is None:
+            return None
+        typed, self._typed = self._typed, None
+        if typed and len(typed) == lines:
+            return joined(typed)
+        return repeated(self.schema.parse(self.cfg.context), lines) if self.cfg.context else None
+
+    def get_interactive_tokens_and_lengths(self, lines: list[str], encode_fn: Any) -> tuple[list[Any], list[int]]:
+        """Encode lines that are typed; what comes before a tab is the line's context: ``topic=sports,year=1990<TAB>text``."""
+        if self.schema is not None and any(TYPED in line for line in lines):
+            parts = [line.split(TYPED, 1) if TYPED in line else [self.cfg.context or "missing", line] for line in lines]
+            self._typed = [self.schema.parse(context) for context, _ in parts]
+            lines = [text for _, text in parts]
+        made: tuple[list[Any], list[int]] = super().get_interactive_tokens_and_lengths(lines, encode_fn)
+        return made
+
+    def build_generator(self, models: Any, args: Any, *others: Any, **more: Any) -> Any:
+        """Build fairseq's generator, which takes ``context`` of ``hub.sample`` and ``hub.score`` with it."""
+        generator = super().build_generator(models, args, *others, **more)
+        given = getattr(args, "context", None)
+        generator.contexts = None if given is None else self._given(given)
+        return generator
+
+    def _given(self, given: Any) -> list[Contexts]:
+        if self.schema is None:
+            raise OptionError("context: this model reads none. Leave it out.")
+        plain = OmegaConf.to_container(given) if OmegaConf.is_config(given) else given
+        return [self.schema.parse(one) for one in (plain if isinstance(plain, list) else [plain])]
+
+    def hand_over(self, generator: Any, decoders: list[Any], sample: dict[str, Any]) -> dict[str, Any]:
+        """Return the batch with what the hub said of its lines, and let the decoders know it for the words that they generate."""
+        given = getattr(generator, "contexts", None)
+        if given is not None:
+            numbers = sample["id"].tolist()
+            if len(given) > 1 and max(numbers) >= len(given):
+                raise DataError(f"context: {len(given)} of them for more lines: give one for all, or one for each")
+            chosen = joined([given[number] if len(given) > 1 else given[0] for number in numbers])
+            batch = utils.apply_to_sample(
+                lambda values: values.to(sample["id"].device), chosen.of_lines(np.arange(len(numbers)))
+            )
+            sample = {**sample, "net_input": {**sample["net_input"], "context": batch}}
+        for decoder in decoders:
+            decoder.generating_with = sample["net_input"].get("context")
+        return sample
+
+
+def repeated(context: Contexts, lines: int) -> Contexts:
+    """Return one context for so many lines."""
+    return context._replace(index=np.zeros(lines, np.int64))
+
+
+def joined(contexts: Sequence[Contexts]) -> Contexts:
+    """Return the contexts of lines from one for each."""
+    categories, numbers = (np.concatenate([one[place] for one in contexts]) for place in (0, 1))
+    return Contexts(categories, numbers, np.arange(len(contexts)))
