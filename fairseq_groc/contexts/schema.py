@@ -1,0 +1,281 @@
+"""The variables that a model knows, its own numbers of their values, and contexts in these numbers."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fairseq_groc.contexts.table import NAME, number_of
+from fairseq_groc.errors import DataError, OptionError, shown
+
+MISSING = "missing"  # of --context: nothing is known
+MANY = 0.5  # share of unknown values that is warned of
+logger = logging.getLogger(__name__)
+
+
+class Variable(NamedTuple):
+    """A variable of contexts.
+
+    Args:
+        name: as the column is called
+        kind: "category", "number" or "cycle"
+        values: of a category, those that have a vector, most frequent first; number i + 1 is ``values[i]``, 0 any other or a
+            missing one
+        counts: how many training lines have each of them
+        mean, deviation: of a number, over the training lines that have one
+        period: of a cycle, which starts at 0
+    """
+
+    name: str
+    kind: str
+    values: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
+    mean: float = 0.0
+    deviation: float = 1.0
+    period: float = 0.0
+
+    @property
+    def described(self) -> str:
+        return {"category": "a category", "number": "a number", "cycle": f"a cycle of {self.period:g}"}[self.kind]
+
+
+class SplitContexts(NamedTuple):
+    """The contexts of the lines of a split, in the numbers of the folder that they are in.
+
+    Args:
+        name: where they are from, for messages
+        variables: of the folder, in the order of its columns: name, kind, values and period
+        categories: (lines, n), the category's value by its number, 0: missing
+        numbers: (lines, m), of numbers and cycles, NaN: missing
+    """
+
+    name: str
+    variables: tuple[Variable, ...]
+    categories: NDArray[np.int32]
+    numbers: NDArray[np.float64]
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return the numbers of a variable's values, or the numbers that it is, (lines)."""
+        categories, numbers = by_kind(self.variables)
+        if name in (names := [variable.name for variable in categories]):
+            return self.categories[:, names.index(name)]
+        return self.numbers[:, [variable.name for variable in numbers].index(name)]
+
+
+class Contexts(NamedTuple):
+    """The contexts of lines, in a model's numbers.
+
+    Args:
+        categories: of the distinct contexts, (U, n), 0: unknown or missing
+        numbers: (U, m), as they were given, NaN: missing
+        index: the context of each line, (lines)
+    """
+
+    categories: NDArray[np.int64]
+    numbers: NDArray[np.float64]
+    index: NDArray[np.int64]  # type: ignore[assignment]  # a tuple's own index is not wanted
+
+    def of_lines(self, lines: NDArray[Any]) -> dict[str, Tensor]:
+        """Return what a batch says of its lines: their distinct contexts, C of them, and which of these each has.
+
+        Args:
+            lines: numbers of lines, of any shape
+
+        Returns:
+            ``categories`` (C, n), ``numbers`` (C, m) and ``index``, of the shape of *lines*. Numbers are of double precision:
+            fairseq halves those of single precision.
+        """
+        distinct, index = np.unique(self.index[lines], return_inverse=True)
+        return {
+            "categories": torch.from_numpy(self.categories[distinct]),
+            "numbers": torch.from_numpy(self.numbers[distinct]),
+            "index": torch.from_numpy(index.reshape(lines.shape)),
+        }
+
+
+class Schema(NamedTuple):
+    """The variables that a model knows."""
+
+    variables: tuple[Variable, ...]
+
+    @property
+    def categories(self) -> tuple[Variable, ...]:
+        return by_kind(self.variables)[0]
+
+    @property
+    def numbers(self) -> tuple[Variable, ...]:
+        """The variables that are numbers or cycles."""
+        return by_kind(self.variables)[1]
+
+    @classmethod
+    def of_training(cls, arrays: SplitContexts, threshold: int) -> Schema:
+        """Return the schema of a training text; values that fewer lines have than *threshold* are unknown.
+
+        Raises:
+            OptionError: a variable that says nothing: it has one value, or does not vary.
+        """
+        return cls(tuple(_learned(variable, arrays, threshold) for variable in arrays.variables))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what ``from_dict`` takes, of types that any checkpoint and JSON can hold."""
+        return {"variables": [{**v._asdict(), "values": list(v.values), "counts": list(v.counts)} for v in self.variables]}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Schema:
+        plain = saved["variables"]
+        return cls(tuple(Variable(**{**v, "values": tuple(v["values"]), "counts": tuple(v["counts"])}) for v in plain))
+
+    def rows(self, arrays: SplitContexts) -> Contexts:
+        """Return a folder's contexts in the model's numbers, by the names of variables and values.
+
+        A variable that the folder lacks is missing in all lines, which is warned of, as it is where most values are unknown.
+
+        Raises:
+            DataError: the folder has none of the variables, or one of another kind.
+        """
+        given, lines = {variable.name: variable for variable in arrays.variables}, len(arrays.categories)
+        lacking = [variable.name for variable in self.variables if variable.name not in given]
+        if len(lacking) == len(self.variables):
+            raise DataError(f"{arrays.name}: has contexts of {_listed(given)}: the model expects {_listed(lacking)}")
+        if lacking:
+            logger.warning(f"warning: {arrays.name} has no {_listed(lacking)}: the model takes these as missing in every line")
+        for variable in self.variables:
+            if variable.name in given:
+                _check_kind(variable, given[variable.name], arrays.name)
+        categories, numbers = np.zeros((lines, len(self.categories)), np.int64), np.full((lines, len(self.numbers)), np.nan)
+        for i, variable in enumerate(self.categories):
+            if variable.name in given:
+                categories[:, i] = _renumbered(variable, given[variable.name].values, arrays)
+        for i, variable in enumerate(self.numbers):
+            if variable.name in given:
+                numbers[:, i] = arrays.column(variable.name)
+        first, index = distinct_rows(categories, numbers)
+        return Contexts(categories[first], numbers[first], index)
+
+    def parse(self, text: str | Mapping[str, Any]) -> Contexts:
+        """Return one context: ``topic=sports,year=1990``, or a mapping; what is not named is missing, ``missing`` names nothing.
+
+        A value that the model does not know is unknown, which is warned of.
+
+        Raises:
+            OptionError: a variable that the model does not have, or a number that is none.
+        """
+        given = _assignments(text) if isinstance(text, str) else {name: _plain(value) for name, value in text.items()}
+        names = [variable.name for variable in self.variables]
+        if unknown := [name for name in given if name not in names]:
+            raise OptionError(f"context {shown(unknown[0])}: the model has no such variable. It has {_listed(names)}.")
+        categories = [_number_of_value(variable, given.get(variable.name, "")) for variable in self.categories]
+        numbers = [_given_number(variable.name, given.get(variable.name, "")) for variable in self.numbers]
+        return Contexts(np.array([categories], np.int64), np.array([numbers], np.float64), np.zeros(1, np.int64))
+
+
+def by_kind(variables: Iterable[Variable]) -> tuple[tuple[Variable, ...], tuple[Variable, ...]]:
+    """Return those that are categories, and those that are numbers or cycles."""
+    variables = tuple(variables)
+    return tuple(v for v in variables if v.kind == "category"), tuple(v for v in variables if v.kind != "category")
+
+
+def distinct_rows(categories: NDArray[Any], numbers: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where each distinct row is for the first time, (U), and which of them each row is, (lines)."""
+    index = np.zeros(len(categories), np.int64)
+    for column in (*categories.T, *numbers.T):
+        values, codes = np.unique(column, return_inverse=True)  # it takes all NaN for one
+        index = np.unique(index * len(values) + codes, return_inverse=True)[1]  # smaller than the lines, so no product overflows
+    return np.unique(index, return_index=True)[1], index
+
+
+def _learned(variable: Variable, arrays: SplitContexts, threshold: int) -> Variable:
+    column, where = arrays.column(variable.name), f"{arrays.name}: context {variable.name}"
+    if variable.kind == "category":
+        counts = np.bincount(column, minlength=len(variable.values) + 1)[1:]
+        kept = [i for i in np.argsort(-counts, kind="stable").tolist() if counts[i] >= max(threshold, 1)]
+        if (seen := int((counts > 0).sum())) < 2:
+            raise OptionError(f"{where}: has {_count(seen, 'value')} in the training lines: expected two or more. Leave it out.")
+        if len(kept) < 2:
+            enough = f"{_count(len(kept), 'value')} of {seen:,} in {_count(threshold, 'training line')} or more"
+            raise OptionError(f"{where}: has {enough}: expected two. Give a smaller --context-threshold, or leave it out.")
+        return variable._replace(values=tuple(variable.values[i] for i in kept), counts=tuple(int(counts[i]) for i in kept))
+    known = column[~np.isnan(column)]
+    if not len(known) or known.min() == known.max():
+        same = f"is {known[0]:g} wherever it is given" if len(known) else "is missing in every line"
+        raise OptionError(f"{where}: {same}: expected numbers that vary. Leave it out.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, deviation = float(known.mean()), float(known.std())
+    if not (np.isfinite(deviation) and deviation > 0):
+        raise OptionError(
+            f"{where}: its numbers reach from {known.min():g} to {known.max():g}, too far to compute with: scale them"
+        )
+    return variable if variable.kind == "cycle" else variable._replace(mean=mean, deviation=deviation)
+
+
+def _check_kind(ours: Variable, theirs: Variable, where: str) -> None:
+    if (ours.kind, ours.period) != (theirs.kind, theirs.period):
+        remedy = {"number": f"--context-numeric {ours.name}", "cycle": f"--context-cyclic {ours.name}:{ours.period:g}"}
+        how = remedy.get(ours.kind, f"neither --context-numeric nor --context-cyclic for {ours.name}")
+        raise DataError(
+            f"{where}: context {ours.name} is {theirs.described} there and {ours.described} in the model. Preprocess with {how}."
+        )
+
+
+def _renumbered(ours: Variable, values: tuple[str, ...], arrays: SplitContexts) -> NDArray[np.int64]:
+    """Return the model's numbers of a folder's values in the lines of a split, (lines)."""
+    known = {value: i for i, value in enumerate(ours.values, start=1)}
+    numbers = np.array([0, *(known.get(value, 0) for value in values)], np.int64)
+    given = np.asarray(arrays.column(ours.name))
+    found = numbers[given]
+    given = given[given > 0]
+    unknown = given[numbers[given] == 0]
+    if len(unknown) > MANY * len(given):
+        share = len(unknown) / len(given)
+        logger.warning(
+            f"warning: {arrays.name}: {share:.0%} of the lines with a {ours.name} have one that the model does not know, the "
+            f"first is {shown(values[unknown[0] - 1])}: they are read as if it were missing"
+        )
+    return found
+
+
+def _assignments(text: str) -> dict[str, str]:
+    """Return names with values; a value may have commas, but none before a name and =."""
+    if text.strip() == MISSING:
+        return {}
+    found: dict[str, str] = {}
+    for part in re.split(rf",(?=\s*{NAME}\s*=)", text):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not name:
+            raise OptionError(f"context {shown(text)}: expected NAME=VALUE,NAME=VALUE, or {MISSING}")
+        if name in found:
+            raise OptionError(f"context {shown(text)}: {name} has two values: give one")
+        found[name] = value
+    return found
+
+
+def _plain(value: Any) -> str:
+    return "" if value is None else str(value).strip()
+
+
+def _number_of_value(variable: Variable, value: str) -> int:
+    if value and value not in variable.values:
+        logger.warning(f"warning: context {variable.name}={value}: the model does not know this value, and takes it as missing")
+    return variable.values.index(value) + 1 if value in variable.values else 0
+
+
+def _given_number(name: str, value: str) -> float:
+    number = number_of(value) if value else np.nan
+    if number is None:
+        raise OptionError(f"context {name}={value}: expected a finite number")
+    return number
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "no variable"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

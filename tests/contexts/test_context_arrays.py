@@ -1,0 +1,138 @@
+"""Contexts as files: what is written is read, and nothing that is damaged or another text's."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fairseq_groc.contexts.arrays import contexts_of, open_contexts, write_contexts
+from fairseq_groc.contexts.schema import Variable
+from fairseq_groc.contexts.table import read_table
+from fairseq_groc.errors import DataError, OptionError
+
+ROWS = {"train": ["topic year", "a 1990", "b -", "a 1980"], "valid": ["year topic", "- x", "7 b"]}
+LENGTHS = {"train": np.array([3, 1, 2]), "valid": np.array([4, 4])}
+
+
+@pytest.fixture
+def folder(table, tmp_path):
+    """A folder with the contexts of two texts."""
+    made = contexts_of({name: table(name, *rows) for name, rows in ROWS.items()}, ["year"])
+    (tmp_path / "data").mkdir()
+    write_contexts(tmp_path / "data", made, LENGTHS)
+    return tmp_path / "data"
+
+
+def test_by_hand(folder):
+    train, valid = (open_contexts(folder / split, LENGTHS[split]) for split in ("train", "valid"))
+    assert train.variables == valid.variables == (Variable("topic", "category", ("a", "b", "x")), Variable("year", "number"))
+    assert train.categories.tolist() == [[1], [2], [1]] and valid.categories.tolist() == [[3], [2]]
+    np.testing.assert_array_equal(train.numbers, [[1990], [np.nan], [1980]])
+    np.testing.assert_array_equal(valid.numbers, [[np.nan], [7]])
+    assert (train.categories.dtype, train.numbers.dtype) == (np.int32, np.float64)
+    assert isinstance(train.categories, np.memmap) and isinstance(train.numbers, np.memmap)
+    assert train.column("topic").tolist() == [1, 2, 1] and valid.column("year").tolist()[1] == 7
+
+
+def test_the_files_that_are_documented(folder):
+    note = json.loads((folder / "context.json").read_text())
+    assert note["format"] == 1 and note["splits"]["train"]["lines"] == 3
+    assert note["variables"][0] == {"name": "topic", "kind": "category", "values": ["a", "b", "x"], "period": 0.0}
+    kinds = ("categories", "numbers")
+    assert {p.name for p in folder.iterdir()} == {"context.json"} | {f"{s}.context.{k}.npy" for s in ROWS for k in kinds}
+
+
+@pytest.mark.parametrize("numeric", [[], ["topic", "year"]])
+def test_arrays_of_one_kind_alone(table, tmp_path, numeric):
+    made = contexts_of({"train": table("t", "topic year", "1 2", "3 4")}, numeric)
+    write_contexts(tmp_path, made, {"train": np.array([1, 2])})
+    found = open_contexts(tmp_path / "train", np.array([1, 2]))
+    assert np.array_equal(found.categories, made["train"].categories) and np.array_equal(found.numbers, made["train"].numbers)
+    assert sorted((found.categories.shape, found.numbers.shape)) == [(2, 0), (2, 2)]
+
+
+def test_a_text_without_contexts_has_none(folder, tmp_path):
+    assert open_contexts(folder / "test", np.array([1])) is None
+    assert open_contexts(tmp_path / "nowhere" / "train", np.array([1])) is None
+
+
+@pytest.mark.parametrize(
+    "lengths, message",
+    [
+        ([3, 1], r"train: its contexts are of another text \(that one has 3 lines, this one 2\)\. Preprocess the text again"),
+        ([3, 2, 1], r"train: its contexts are of another text \(as many lines, of other lengths\)"),
+    ],
+)
+def test_contexts_of_another_text_are_refused(folder, lengths, message):
+    with pytest.raises(DataError, match=message):
+        open_contexts(folder / "train", np.array(lengths))
+
+
+def test_arrays_that_nothing_describes_are_refused(folder):
+    for kind in ("categories", "numbers"):
+        (folder / f"train.context.{kind}.npy").rename(folder / f"test.context.{kind}.npy")
+    with pytest.raises(DataError, match=r"test has contexts that .*context\.json knows nothing of"):
+        open_contexts(folder / "test", np.array([1]))
+    with pytest.raises(DataError, match=r"train\.context\.categories\.npy: No such file"):
+        open_contexts(folder / "train", LENGTHS["train"])
+    (folder / "context.json").unlink()
+    with pytest.raises(DataError, match=r"test has contexts, but .* has no context\.json"):
+        open_contexts(folder / "test", np.array([1]))
+
+
+@pytest.mark.parametrize("name", ["train.context.categories.npy", "train.context.numbers.npy", "context.json"])
+def test_damage_is_noticed_wherever_it_is(folder, name):
+    path = folder / name
+    before = path.read_bytes()
+    spoilt = [before[: len(before) // 2], before[:-3], b"", b"[]", b"[" * 9999]
+    for place in range(0, len(before), 3):
+        changed = bytearray(before)
+        changed[place] ^= 4
+        spoilt.append(bytes(changed))
+    refused = 0
+    for raw in spoilt:
+        path.write_bytes(raw)
+        try:
+            found = open_contexts(folder / "train", LENGTHS["train"])
+        except DataError as error:
+            assert "Preprocess the text again" in str(error) and str(folder) in str(error)
+            refused += 1
+        else:  # what is said of another split, or its name
+            assert name == "context.json" and (found is None or found.categories.tolist() == [[1], [2], [1]])
+    assert refused == len(spoilt) if name != "context.json" else refused > len(spoilt) / 2
+
+
+@pytest.mark.parametrize(
+    "value", [None, {}, {"format": 2, "variables": [], "splits": {}}, {"format": 1, "variables": [3], "splits": {}}]
+)
+def test_a_description_of_something_else_is_refused(folder, value):
+    (folder / "context.json").write_text(json.dumps(value))
+    with pytest.raises(DataError, match=r"context\.json is not readable\. Preprocess"):
+        open_contexts(folder / "train", LENGTHS["train"])
+
+
+def test_columns_must_be_those_of_training(table):
+    train, test = table("train", "topic year", "a 1"), table("test", "topic hour year", "a 1 1")
+    with pytest.raises(DataError, match=r"train\.tsv: has no column hour, which .*test\.tsv has"):
+        contexts_of({"train": train, "test": test})
+    with pytest.raises(DataError, match=r"train\.tsv: has no column hour, which .*test\.tsv has"):
+        contexts_of({"train": test, "test": train})
+
+
+@pytest.mark.parametrize(
+    "numeric, cyclic, message",
+    [
+        (["yaer"], {}, "--context-numeric yaer: .*t.tsv has no such column. It has topic, year"),
+        ([], {"hour": 24.0}, "--context-cyclic hour: .*t.tsv has no such column"),
+        (["year"], {"year": 10.0}, "--context-numeric year and --context-cyclic year: give one"),
+    ],
+)
+def test_columns_that_are_not_there(table, numeric, cyclic, message):
+    with pytest.raises(OptionError, match=message):
+        contexts_of({"train": table("t", "topic year", "a 1")}, numeric, cyclic)
+
+
+def test_a_cell_that_is_no_number_is_named(tmp_path):
+    (tmp_path / "t.tsv").write_text("topic\tyear\na\t1\nb\tMay\n")
+    with pytest.raises(DataError, match=r"t\.tsv:3: column year: 'May'"):
+        contexts_of({"train": read_table(str(tmp_path / "t.tsv"))}, ["year"])
