@@ -52,6 +52,9 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--path", required=True, help="checkpoint")
     parser.add_argument("--data", required=True, help="data folder with the vocabulary, and the text if the command reads one")
     parser.add_argument("--any-lexicon", action="store_true", help="the data's lexicon may be another than the checkpoint's")
+    parser.add_argument(
+        "--context", metavar="NAME=VALUE,...", help="of all lines, in place of what the data say; missing: unknown"
+    )
 
 
 def add_text(parser: argparse.ArgumentParser, split: str = "test") -> None:

@@ -234,7 +234,7 @@ _AWD = _QUARTER._replace(
     },
     training=_AWD_TRAINING,
     grid=[{"lr": 30.0}],
-    updates=3_320,  # 20 epochs
+    updates=2_490,  # 15 epochs
 )
 
 SCALES: dict[str, Scale] = {
@@ -255,7 +255,9 @@ SCALES: dict[str, Scale] = {
     "quarter-long": _QUARTER._replace(updates=3_984),
     "awd": _AWD,
     # composed words want Adam
-    "awd-adam": _AWD._replace(training=f"{_AWD_TRAINING} --nt-asgd-base adam", grid=[{"lr": 0.004, "output_dropout": 0.0, "init_range": 0.2}], updates=2_490),
+    "awd-adam": _AWD._replace(
+        training=f"{_AWD_TRAINING} --nt-asgd-base adam", grid=[{"lr": 0.004, "output_dropout": 0.0, "init_range": 0.2}]
+    ),
 }
 
 

@@ -29,6 +29,7 @@ class Variable(NamedTuple):
         values: of a category, those that have a vector, most frequent first; number i + 1 is ``values[i]``, 0 any other or a
             missing one
         counts: how many training lines have each of them
+        unknown: how many have another value, or none
         mean, deviation: of a number, over the training lines that have one
         period: of a cycle, which starts at 0
     """
@@ -37,6 +38,7 @@ class Variable(NamedTuple):
     kind: str
     values: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
+    unknown: int = 0
     mean: float = 0.0
     deviation: float = 1.0
     period: float = 0.0
@@ -201,7 +203,8 @@ def _learned(variable: Variable, arrays: SplitContexts, threshold: int) -> Varia
         if len(kept) < 2:
             enough = f"{_count(len(kept), 'value')} of {seen:,} in {_count(threshold, 'training line')} or more"
             raise OptionError(f"{where}: has {enough}: expected two. Give a smaller --context-threshold, or leave it out.")
-        return variable._replace(values=tuple(variable.values[i] for i in kept), counts=tuple(int(counts[i]) for i in kept))
+        values, kept_counts = tuple(variable.values[i] for i in kept), tuple(int(counts[i]) for i in kept)
+        return variable._replace(values=values, counts=kept_counts, unknown=len(column) - sum(kept_counts))
     known = column[~np.isnan(column)]
     if not len(known) or known.min() == known.max():
         same = f"is {known[0]:g} wherever it is given" if len(known) else "is missing in every line"

@@ -21,7 +21,7 @@ class LineContexts(NamedTuple):
     """
 
     vectors: Tensor
-    index: Tensor
+    index: Tensor  # type: ignore[assignment]  # a tuple's own index is not wanted
 
 
 class PrefixEncoder(nn.Module):

@@ -69,11 +69,12 @@ def check_weights(model: Any, checkpoint: Path) -> None:
 
 
 def adapter_options(args: Namespace) -> dict[str, Any]:
-    """Return the options of adapters, as given or by default; a command without them takes tuned ones if told to."""
+    """Return the options of adapters, as given or by default, and the context; a command without them takes tuned ones if told to."""
+    context = {"context": getattr(args, "context", None)}
     if not hasattr(args, "uniform_weight"):
-        return {"no_tuned_adapters": not getattr(args, "tuned_adapters", False)}
+        return {"no_tuned_adapters": not getattr(args, "tuned_adapters", False), **context}
     check_needed(args)
-    return {option.name: getattr(args, option.name) for option in adapter_fields()}
+    return {**{option.name: getattr(args, option.name) for option in adapter_fields()}, **context}
 
 
 def open_split(args: Namespace, **options: Any) -> tuple[Any, StreamDataset]:

@@ -70,7 +70,9 @@ def build_contexts(decoder: Any, schema: Schema | None, settings: dict[str, Any]
         )
     adaptation, by_itself = settings["context_adaptation"], takes_context(decoder)
     if adaptation == "factor" and not by_itself:
-        raise OptionError("--context-adaptation factor: only --prefix-encoder factor_cell changes its weights. Give it, or concat.")
+        raise OptionError(
+            "--context-adaptation factor: only --prefix-encoder factor_cell changes its weights. Give it, or concat."
+        )
     return ContextLayers(schema, settings, dim, width, add_to_input=adaptation == "concat" and not by_itself)
 
 

@@ -62,9 +62,10 @@ class ContextLayers(nn.Module):
                 f"the model wants to know the context of each line ({names}): preprocess with --context-test FILE, or give "
                 "--context NAME=VALUE,..., or --context missing"
             )
-        vectors, index = self.embedding(batch["categories"], batch["numbers"]), batch["index"]
+        categories, numbers, index = (batch[name].to(self.embedding.mean.device) for name in ("categories", "numbers", "index"))
+        vectors = self.embedding(categories, numbers)
         self.current = LineContexts(vectors, index if index.dim() == 2 else index.unsqueeze(1))
-        self._given = batch["categories"]
+        self._given = categories
         try:
             yield LineContexts(vectors, index.t() if index.dim() == 2 else index)
         finally:

@@ -133,7 +133,7 @@ class WordDecoder(ChangingVocabulary):
     any_lexicon = False
     carried: dict[bool, CarriedState] | None = None  # the decoder's between blocks, in training and not; None: it has none
     contexts: ContextLayers | None
-    generating_with: Any = None  # the contexts of the hypotheses that are to be generated
+    given_context: Any = None  # of lines that come without one: of all, or in generation of each
     _memory: tuple[Any, Memory | None] = (None, None)  # of the streams that were read last, and where they are
 
     def forward(
@@ -147,8 +147,9 @@ class WordDecoder(ChangingVocabulary):
             context: what is known of the batch's lines (``ContextLayers.reading``), for models that read it
         """
         state, pad = kwargs.get("incremental_state"), self.dictionary.pad()
-        if self.contexts is not None and context is None and state is not None:
-            context = of_hypotheses(state.get("context", self.generating_with), len(prev_output_tokens))
+        if self.contexts is not None and context is None:
+            known = self.given_context if state is None else state.get("context", self.given_context)
+            context = of_hypotheses(known, len(prev_output_tokens))
         if self.carried is not None:
             kwargs["block"] = block
         if self.training or self.adapter is None:  # type: ignore[attr-defined]

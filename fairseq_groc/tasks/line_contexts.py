@@ -106,13 +106,17 @@ class LineContextTask(AveragingTask):
             if len(given) > 1 and max(numbers) >= len(given):
                 raise DataError(f"context: {len(given)} of them for more lines: give one for all, or one for each")
             chosen = joined([given[number] if len(given) > 1 else given[0] for number in numbers])
-            batch = utils.apply_to_sample(
-                lambda values: values.to(sample["id"].device), chosen.of_lines(np.arange(len(numbers)))
-            )
+            batch = utils.apply_to_sample(lambda values: values.to(sample["id"].device), chosen.of_lines(np.arange(len(numbers))))
             sample = {**sample, "net_input": {**sample["net_input"], "context": batch}}
         for decoder in decoders:
-            decoder.generating_with = sample["net_input"].get("context")
+            decoder.given_context = sample["net_input"].get("context", self.default_context())
         return sample
+
+    def default_context(self) -> dict[str, Any] | None:
+        """Return the context that the options give to all lines, as a batch of one line has it; None: they give none."""
+        if self.schema is None or not self.cfg.context:
+            return None
+        return self.schema.parse(self.cfg.context).of_lines(np.zeros(1, np.int64))
 
 
 def repeated(context: Contexts, lines: int) -> Contexts:

@@ -117,6 +117,7 @@ class WordnetLexiconTask(LineContextTask):
             raise OptionError("--composed-lr-scale cannot slow the parameter copies of --fp16 and bf16: use --amp")
         if self._trains and model.decoder.matrices.corrections is not None:
             begin_corrections(model.decoder.matrices.corrections, self.cfg, self.dictionary)
+        model.decoder.given_context = self.default_context()
         offer_vocabulary_changes(model)
         self._decoders.append(model.decoder)
         return model

@@ -99,7 +99,9 @@ def test_contexts_are_added_where_the_equations_have_them(model_of, tokens):
         h = decoder(tokens, context=batch_of(1, 2))[1]["features"]
         plain = (h @ outputs.t() + bias).log_softmax(-1)
         shifted = scores(model, tokens, batch_of(1, 2))
-        expected = ((h + (c @ decoder.contexts.shift.weight.t()).unsqueeze(1)) @ outputs.t() + bias).log_softmax(-1).clamp(min=LOG_ZERO)
+        expected = (
+            ((h + (c @ decoder.contexts.shift.weight.t()).unsqueeze(1)) @ outputs.t() + bias).log_softmax(-1).clamp(min=LOG_ZERO)
+        )
     torch.testing.assert_close(shifted, expected)
     assert not torch.allclose(plain[:, :, 4:], shifted[:, :, 4:])
     rows = model_of(WORDS, "tied", schema=SCHEMA, **options("rows", "none"))
@@ -136,7 +138,9 @@ def test_running_text_is_read_in_the_context_of_the_line_that_is_predicted(model
     adaptation = "factor" if ENCODERS[encoder].takes_context else "concat"
     model = model_of(WORDS, "compositional_output", schema=SCHEMA, encoder=encoder, **options(bias, adaptation))
     text = [line for line in text if len(line) > 1]
-    dataset = StreamDataset(as_lines(*text), "valid", model.decoder.dictionary, False, True, contexts=contexts_of(LINES[: len(text)]))
+    dataset = StreamDataset(
+        as_lines(*text), "valid", model.decoder.dictionary, False, True, contexts=contexts_of(LINES[: len(text)])
+    )
     whole = torch.cat(list(text))
     source = torch.cat([torch.tensor([2]), whole[:-1]])
     topics = np.repeat(LINES[: len(text)], [len(line) for line in text])
@@ -163,7 +167,7 @@ def test_hypotheses_keep_their_context_when_they_change_places(model_of):
     model, state = model_of(WORDS, "tied", schema=SCHEMA, **options("rows")), {}
     torch.nn.init.normal_(model.decoder.matrices.context_rows.weight)
     decoder = model.decoder
-    decoder.generating_with = batch_of(1, 2)
+    decoder.given_context = batch_of(1, 2)
     read = torch.tensor([[2], [2], [2], [2]])  # two hypotheses a line
     with torch.no_grad():
         decoder(read, incremental_state=state)

@@ -1,0 +1,201 @@
+"""FactorCell's experiments: models that know the context of a line, beside those that do not.
+
+    python examples/context/run.py models --texts FOLDER --workdir WORK [--seeds 1 2 3] [--rows FactorCell]
+
+FOLDER is from examples/context/texts.py. Every row is trained by fairseq-train, scored by ``evaluate``, and asked by ``classify``
+which value of the variable each line has. What is done is skipped; WORK/EXPERIMENT-TEXT.json has what tables are made from.
+"""
+
+import argparse
+import json
+import shlex
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fairseq_groc.__main__ import in_process
+from fairseq_groc.evaluation.results import aligned, machine, write_json
+from fairseq_groc.evaluation.training_log import read_curves, read_parameters
+from fairseq_groc.programs import BIN, PLUGIN, ROOT, held, run
+
+
+class Text(NamedTuple):
+    """How a text is prepared and read.
+
+    Args:
+        variable: that lines are classified by; None: none
+        preprocess: options
+        sizes: of the models
+        updates: of a training
+    """
+
+    variable: str | None
+    preprocess: str
+    sizes: str
+    updates: int
+
+
+_WORDS = "--decoder-embed-dim 150 --decoder-output-dim 110 --recurrent-dropout 0.5"
+TEXTS = {
+    "agnews": Text("topic", "--threshold 3", f"{_WORDS} --context-dim 2", 900),
+    "dbpedia": Text("class", "--threshold 2", f"{_WORDS} --context-dim 12", 300),
+    "domains": Text("domain", "--threshold 3", f"{_WORDS} --context-dim 4", 900),
+    "speeches": Text(None, "--threshold 3 --context-numeric year", f"{_WORDS} --context-dim 8", 900),
+    "characters": Text("domain", "", "--decoder-embed-dim 40 --decoder-output-dim 250 --context-dim 4", 900),
+}
+_ADAPTED = {
+    "Unadapted": "--context-dim 0",
+    "SoftmaxBias": "--context-adaptation none --context-bias {bias}",
+    "ConcatCell": "--context-adaptation concat --context-bias {bias}",
+    "FactorCell": "--context-adaptation factor --context-rank 12 --context-bias {bias}",
+}
+_TIED = "--output-head tied"
+_GROC = (
+    "--output-head compositional_output --corrections both --highway-layers 0 --char-filters [16,32,48,64,64,32] "
+    "--composed-lr-scale 0.3 --sampled-update-fraction 0.05 --output-query linear"
+)
+
+
+def _rows(head: str, bias: str) -> dict[str, str]:
+    return {name: f"{head} {options.format(bias=bias)}" for name, options in _ADAPTED.items()}
+
+
+EXPERIMENTS = {
+    "models": _rows(_TIED, "rows"),
+    "one-hot": {name: row for name, row in _rows(_TIED, "one-hot").items() if name != "Unadapted"},
+    "ranks": {
+        f"rank {rank}": f"{_TIED} --context-adaptation factor --context-rank {rank} --context-bias rows"
+        for rank in (0, 2, 6, 12, 20)
+    },
+    "heads": {
+        **{f"tied, {name}": row for name, row in _rows(_TIED, "shift").items()},
+        **{f"GroC + corrections, {name}": row for name, row in _rows(_GROC, "shift").items()},
+    },
+}
+TRAINING = (
+    "--arch groc_lstm_lm --prefix-encoder factor_cell --decoder-layers 1 --dropout 0 --dropout-in 0.2 --dropout-out 0.2 "
+    "--init-range 0.2 --optimizer adam --lr 0.004 --clip-norm 0.5 --lr-scheduler polynomial_decay --warmup-updates 50 "
+    "--total-num-update {updates} --max-update {updates} --validate-interval-updates {interval} --batch-size 50 "
+    "--batch-size-valid 50 --sample-break-mode eos --tokens-per-sample 400 --criterion chunked_cross_entropy "
+    "--no-epoch-checkpoints --num-workers 0 --log-format simple --distributed-world-size 1"
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("experiment", choices=EXPERIMENTS)
+    parser.add_argument("--texts", type=Path, required=True, help="folder with train.txt, train.tsv, ...; its name is the text's")
+    parser.add_argument("--workdir", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--rows", nargs="+", help="only these")
+    parser.add_argument("--updates", type=int, help="of each training, in place of the text's")
+    args = parser.parse_args()
+    rows, name = EXPERIMENTS[args.experiment], args.texts.name
+    if name not in TEXTS:
+        parser.error(f"--texts {args.texts}: expected a folder called {', '.join(TEXTS)}")
+    if unknown := set(args.rows or []) - rows.keys():
+        parser.error(f"--rows {' '.join(sorted(unknown))}: expected some of {', '.join(rows)}")
+    text = TEXTS[name]._replace(updates=args.updates or TEXTS[name].updates)
+    data = prepared(args, text, open_vocabulary=args.experiment == "heads")
+    results = args.workdir / f"{args.experiment}-{name}.json"
+    for label in args.rows or rows:
+        for seed in args.seeds:
+            figures = made(args, data, text, label, seed)
+            with held(results):
+                found = json.loads(results.read_text())["rows"] if results.exists() else {}
+                found.setdefault(label, {})[str(seed)] = figures
+                ordered = {row: found[row] for row in rows if row in found}
+                about = {"experiment": args.experiment, "text": name, "updates": text.updates, "machine": machine()}
+                write_json(results, {**about, "rows": ordered})
+        print(line(label, found[label]), flush=True)
+    print(table(ordered))
+
+
+def prepared(args: argparse.Namespace, text: Text, open_vocabulary: bool) -> Path:
+    """Binarise the text and its contexts, with a vocabulary of all of its words if it is to be open."""
+    data = args.workdir / "data" / (args.texts.name + ("-open" if open_vocabulary else ""))
+    with held(data):
+        if not (data / "binarised.json").exists():
+            given = [
+                part
+                for split in ("train", "valid", "test")
+                for part in (f"--{split}", args.texts / f"{split}.txt", f"--context-{split}", args.texts / f"{split}.tsv")
+            ]
+            options = shlex.split(text.preprocess)
+            if open_vocabulary:
+                options = [part for part in options if part != "--threshold" and not part.isdecimal()]
+                options += [part for split in ("valid", "test") for part in ("--new-words-from", args.texts / f"{split}.txt")]
+            run(ROOT / "scripts" / "preprocess.sh", *given, *options, "--dest", data)
+    return data
+
+
+def made(args: argparse.Namespace, data: Path, text: Text, label: str, seed: int) -> dict[str, Any]:
+    """Train, score and classify; return the figures."""
+    save = args.workdir / data.name / f"{args.experiment} {label} {text.updates} {seed}".replace(" ", "-").replace(",", "")
+    with held(save):
+        train(save, data, text, EXPERIMENTS[args.experiment][label], seed)
+        scored = report(save, "test.json", "evaluate", data, "--sample-break-mode", "eos", "--uniform-weight", 0.01)
+        figures = {
+            "perplexity": scored["all"]["perplexity"],
+            "known": scored["known"]["perplexity"],
+            "new": scored["new"]["perplexity"],
+            "parameters": read_parameters((save / "train.log").read_text()),
+            "valid": min(perplexity for _, perplexity in read_curves(save / "train.log", "ppl")["valid"]),
+            "seconds": json.loads((save / "cost.json").read_text())["seconds"],
+            "checkpoint": str((save / "checkpoint_best.pt").relative_to(args.workdir)),
+        }
+        if text.variable and "--context-dim 0" not in EXPERIMENTS[args.experiment][label]:
+            classified = report(save, "classified.json", "classify", data, "--variable", text.variable)
+            figures["accuracy"] = classified["accuracy"]
+            figures["baseline"] = classified.get("baselines")
+    return figures
+
+
+def train(save: Path, data: Path, text: Text, options: str, seed: int) -> None:
+    log, cost = save / "train.log", save / "cost.json"
+    if not cost.exists():
+        save.mkdir(parents=True, exist_ok=True)
+        recipe = TRAINING.format(updates=text.updates, interval=max(1, text.updates // 6))
+        words = shlex.split(f"{recipe} {text.sizes} {options}")
+        begin = time.time()
+        run(BIN / "fairseq-train", data, *PLUGIN, *words, "--seed", seed, "--save-dir", save, log=log)
+        write_json(cost, {"seconds": time.time() - begin, "options": shlex.join(words)})
+
+
+def report(save: Path, name: str, command: str, data: Path, *options: Any) -> dict[str, Any]:
+    """Run a command of the package that writes a report, unless it is there; return it."""
+    out = save / name
+    if not out.exists():
+        in_process(command, "--path", save / "checkpoint_best.pt", "--data", data, *options, "--out", out)
+    found: dict[str, Any] = json.loads(out.read_text())
+    return found
+
+
+def line(label: str, runs: dict[str, Any]) -> str:
+    return f"{label}: " + ", ".join(f"{found['perplexity']:.1f}" for found in runs.values())
+
+
+def table(rows: dict[str, Any]) -> str:
+    """Return the means over seeds, with their spread."""
+    lines = [["", "seeds", "perplexity", "accuracy", "parameters", "seconds"]]
+    for label, runs in rows.items():
+        found = list(runs.values())
+        accuracy = spread([one["accuracy"] * 100 for one in found if "accuracy" in one])
+        cells = [spread([one["perplexity"] for one in found]), f"{accuracy}%" if accuracy else ""]
+        parameters = f"{found[0]['parameters'] / 1e6:.2f}M"
+        lines.append([label, str(len(found)), *cells, parameters, spread([one["seconds"] for one in found], 0)])
+    return aligned(lines)
+
+
+def spread(values: list[float], digits: int = 1) -> str:
+    """Return the mean of values, and half of their range."""
+    if not values:
+        return ""
+    middle = f"{statistics.mean(values):.{digits}f}"
+    return middle if len(values) == 1 else f"{middle} ± {(max(values) - min(values)) / 2:.{digits}f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
