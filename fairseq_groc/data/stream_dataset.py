@@ -14,7 +14,7 @@ from fairseq.data import Dictionary, FairseqDataset, data_utils, indexed_dataset
 from numpy.typing import NDArray
 
 from fairseq_groc.data.fingerprint import check_binarised
-from fairseq_groc.data.streams import BatchPlan, plan_lines, plan_text
+from fairseq_groc.data.streams import BatchPlan, plan_lines, plan_text, similar_lengths
 from fairseq_groc.errors import DataError
 
 
@@ -103,7 +103,8 @@ class StreamDataset(FairseqDataset):
                 plans = [plans[i] for i in np.random.default_rng((seed, epoch)).permutation(len(plans))]
             return plans
         sizes = np.asarray(self.lines.sizes)
-        order = np.random.default_rng((seed, epoch)).permutation(len(sizes)) if shuffle else np.argsort(-sizes, kind="stable")
+        rng = np.random.default_rng((seed, epoch))
+        order = similar_lengths(sizes, batch_size * num_shards, rng) if shuffle else np.argsort(-sizes, kind="stable")
         spans = list(zip((self._ends - sizes).tolist(), self._ends.tolist(), strict=True))
         return plan_lines(self.name, epoch, spans, batch_size, num_shards, block, order.tolist())
 
