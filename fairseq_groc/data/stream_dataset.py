@@ -13,9 +13,10 @@ import torch
 from fairseq.data import Dictionary, FairseqDataset, data_utils, indexed_dataset
 from numpy.typing import NDArray
 
+from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.data.fingerprint import check_binarised
-from fairseq_groc.data.streams import BatchPlan, plan_lines, plan_text
-from fairseq_groc.errors import DataError
+from fairseq_groc.data.streams import BatchPlan, plan_lines, plan_text, similar_lengths
+from fairseq_groc.errors import DataError, OptionError
 
 
 def open_text(path: str, dictionary: Dictionary, dataset_impl: str | None, combine: bool) -> Any:
@@ -80,18 +81,32 @@ class StreamDataset(FairseqDataset):
         dictionary: of the data
         independent_lines: every line is a stream of its own
         carries_state: whether the model carries states (then the order of blocks in training is theirs)
+        contexts: what is known of each line, in the model's numbers; None: nothing
     """
 
-    def __init__(self, lines: Any, name: str, dictionary: Dictionary, independent_lines: bool, carries_state: bool):
+    def __init__(
+        self,
+        lines: Any,
+        name: str,
+        dictionary: Dictionary,
+        independent_lines: bool,
+        carries_state: bool,
+        contexts: Contexts | None = None,
+    ):
         self.lines = lines
         self.name = name
         self.dictionary = dictionary
         self.independent_lines = independent_lines
         self.carries_state = carries_state
+        self.contexts = contexts
         self._ends = np.cumsum(np.asarray(lines.sizes, dtype=np.int64))
         self.num_tokens_total = int(self._ends[-1]) if len(self._ends) else 0
         if self.num_tokens_total == 0:
             raise DataError(f"split '{name}' holds no text. Preprocess it again or leave it out.")
+        if contexts is not None and len(contexts.index) != len(lines):
+            raise DataError(
+                f"split '{name}' has {len(lines):,} lines and contexts of {len(contexts.index):,}: expected one a line"
+            )
 
     def plan(
         self, epoch: int, batch_size: int, num_shards: int, block: int, vary: bool = False, shuffle: bool = False, seed: int = 1
@@ -103,7 +118,8 @@ class StreamDataset(FairseqDataset):
                 plans = [plans[i] for i in np.random.default_rng((seed, epoch)).permutation(len(plans))]
             return plans
         sizes = np.asarray(self.lines.sizes)
-        order = np.random.default_rng((seed, epoch)).permutation(len(sizes)) if shuffle else np.argsort(-sizes, kind="stable")
+        rng = np.random.default_rng((seed, epoch))
+        order = similar_lengths(sizes, batch_size * num_shards, rng) if shuffle else np.argsort(-sizes, kind="stable")
         spans = list(zip((self._ends - sizes).tolist(), self._ends.tolist(), strict=True))
         return plan_lines(self.name, epoch, spans, batch_size, num_shards, block, order.tolist())
 
@@ -156,8 +172,16 @@ class StreamDataset(FairseqDataset):
         }
 
     def _attributes(self, plan: BatchPlan) -> dict[str, Any]:
-        """Return what else the model is told of a batch: ``context``, of its lines, reaches the prefix encoder. None as yet."""
-        return {}
+        """Return what else the model is told of a batch: ``context``, of its lines, or of the lines of its targets."""
+        if self.contexts is None:
+            return {}
+        if self.independent_lines:
+            positions = np.array(plan.streams)
+        else:
+            steps = np.arange(plan.block.end - plan.block.begin)
+            begins, ends = np.array(plan.rows).T[:, :, None]
+            positions = np.clip(begins + steps, 0, np.maximum(ends - 1, 0))  # where there is no target, the last one's line
+        return {"context": self.contexts.of_lines(np.searchsorted(self._ends, positions, side="right"))}
 
     def _ids(self, plan: BatchPlan) -> list[int]:
         """Return what fairseq prints beside the words: a stream's first token, or a line's number (-1 for no line)."""
@@ -198,9 +222,22 @@ class LinesForInference(FairseqDataset):
     """Lines for scoring and generation: each is read from the zero state, ``</s>`` first.
 
     Unlike fairseq's own, the ``</s>`` at the end of a line is scored as well.
+
+    Args:
+        tokens: of each line
+        dictionary: of the model
+        contexts: of each line, or one of all, in the model's numbers; None: nothing is known of them
+
+    Raises:
+        OptionError: as many contexts as there are no lines.
     """
 
-    def __init__(self, tokens: list[torch.Tensor], dictionary: Dictionary):
+    def __init__(self, tokens: list[torch.Tensor], dictionary: Dictionary, contexts: Contexts | None = None):
+        if contexts is not None and len(contexts.index) not in (1, len(tokens)):
+            raise OptionError(
+                f"{len(contexts.index):,} contexts for {len(tokens):,} lines: expected one for each, or one for all"
+            )
+        self.contexts = contexts
         self.tokens = tokens
         self.dictionary = dictionary
         self.sizes = np.array([len(t) for t in tokens])
@@ -223,8 +260,16 @@ class LinesForInference(FairseqDataset):
             "net_input": {
                 "src_tokens": data_utils.collate_tokens(source, pad),
                 "src_lengths": torch.tensor([len(s) for s in source]),
+                **self._attributes([s["id"] for s in samples]),
             },
             "target": target,
+        }
+
+    def _attributes(self, lines: list[int]) -> dict[str, Any]:
+        if self.contexts is None:
+            return {}
+        return {
+            "context": self.contexts.of_lines(np.array(lines) if len(self.contexts.index) > 1 else np.zeros(len(lines), np.int64))
         }
 
     def num_tokens(self, index: int) -> int:

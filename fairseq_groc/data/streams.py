@@ -11,8 +11,10 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 Span = tuple[int, int]  # tokens [begin, end) of a text
 
@@ -95,6 +97,24 @@ def plan_text(
     shards = [streams[i * batch_size : (i + 1) * batch_size] for i in range(num_shards)]
     plans = [plan_group(text, epoch, i, shard, lengths) for i, shard in enumerate(shards)]
     return [plan for step in zip(*plans, strict=True) for plan in step]
+
+
+def similar_lengths(sizes: NDArray[Any], step: int, rng: np.random.Generator) -> NDArray[Any]:
+    """Draw an order of lines in which every *step* of them have similar lengths, and which are together differs each time.
+
+    Were they shuffled, half of a batch would be padding; were they ordered by length, a batch would have the same lines in every
+    epoch. So they are ordered by their lengths times random factors, from 1 to 1.25, and cut into steps, which are shuffled.
+
+    Args:
+        sizes: lengths of the lines
+        step: lines that are read at the same time, by all workers
+    """
+    order = np.argsort(sizes * rng.uniform(1, 1.25, len(sizes)), kind="stable")
+    whole = len(order) // step
+    first = int(rng.integers(whole + 1)) * step  # of the lines that make no whole step: they come last, whatever their lengths
+    rest = slice(first, first + len(order) % step)
+    steps = rng.permutation(np.delete(order, rest).reshape(whole, step))
+    return np.concatenate([steps.ravel(), order[rest]])
 
 
 def plan_lines(

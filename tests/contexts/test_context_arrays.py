@@ -102,6 +102,13 @@ def test_damage_is_noticed_wherever_it_is(folder, name):
     assert refused == len(spoilt) if name != "context.json" else refused > len(spoilt) / 2
 
 
+def test_values_that_are_respelt_are_refused(folder):
+    path = folder / "context.json"
+    path.write_text(path.read_text().replace('"x"', '"y"'))
+    with pytest.raises(DataError, match=r"or context\.json is not as it was written"):
+        open_contexts(folder / "train", LENGTHS["train"])
+
+
 @pytest.mark.parametrize(
     "value", [None, {}, {"format": 2, "variables": [], "splits": {}}, {"format": 1, "variables": [3], "splits": {}}]
 )

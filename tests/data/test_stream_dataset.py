@@ -2,13 +2,15 @@ import os
 import shutil
 import zlib
 
+import numpy as np
 import pytest
 import torch
 from fairseq.data import indexed_dataset
 
+from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.data.fingerprint import note_folder
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
-from fairseq_groc.errors import DataError
+from fairseq_groc.errors import DataError, OptionError
 
 PAD, EOS = 1, 2
 
@@ -123,6 +125,81 @@ def test_unknown_words_are_targets_as_any(make, as_lines):
 def test_a_text_without_tokens_is_refused(make, as_lines):
     with pytest.raises(DataError, match="split 'test' holds no text"):
         make(as_lines())
+
+
+@pytest.fixture
+def contexts():
+    """Of three lines, the first and the last have the same one."""
+    return Contexts(np.array([[7], [8]]), np.array([[-122.4194155], [np.nan]]), np.array([1, 0, 1]))
+
+
+def lines_said(batch):
+    """Return the category that each row, or each position, is said to have."""
+    context = batch["net_input"]["context"]
+    assert {name: part.dtype for name, part in context.items()} == {
+        "categories": torch.int64,
+        "numbers": torch.float64,
+        "index": torch.int64,
+    }
+    return context["categories"][context["index"], 0].tolist()
+
+
+def test_the_context_of_a_position_is_that_of_its_targets_line(dictionary, as_lines, contexts):
+    """``</s>`` is of the line that it ends, what follows it of the next one."""
+    dataset = StreamDataset(as_lines([10, 11, 2], [12, 2], [13, 14, 15, 2]), "test", dictionary, False, True, contexts)
+    (first, second) = batches(dataset, dataset.plan(1, 2, 1, 3))
+    assert first["target"].tolist() == [[10, 11, 2], [2, 13, 14]]
+    assert lines_said(first) == [[8, 8, 8], [7, 8, 8]]
+    assert second["target"].tolist() == [[12, PAD], [15, 2]]
+    (seven, padding), last = lines_said(second)
+    assert seven == 7 and last == [8, 8] and padding in (7, 8)
+    assert torch.equal(second["net_input"]["context"]["numbers"][0], torch.tensor([-122.4194155], dtype=torch.float64))
+
+
+def test_the_context_of_an_independent_line(dictionary, as_lines, contexts):
+    dataset = StreamDataset(as_lines([10, 11, 2], [12, 2], [13, 14, 15, 2]), "test", dictionary, True, True, contexts)
+    first, second = batches(dataset, dataset.plan(1, 2, 1, 35))
+    assert first["id"].tolist() == [2, 0] and lines_said(first) == [8, 8]
+    assert len(first["net_input"]["context"]["categories"]) == 1  # it is the same, and sent once
+    assert second["id"].tolist() == [1] and lines_said(second) == [7]
+    *_, empty = batches(dataset, dataset.plan(1, 2, 2, 35))  # long lines are in several batches
+    assert [lines_said(b) for b in batches(dataset, dataset.plan(1, 2, 1, 2))] == [[8, 8], [8, 8], [7]]
+    assert len(lines_said(empty)) == len(empty["target"])
+
+
+@pytest.mark.parametrize("streams", [1, 2, 4, 40])
+@pytest.mark.parametrize("block", [1, 7, 35])
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("independent", [False, True])
+def test_every_target_has_the_context_of_its_line(dictionary, lines_of, streams, block, shards, independent):
+    sizes = (5, 1, 17, 1, 1, 30, 3, 2)
+    lines, index = lines_of(*sizes), np.array([3, 0, 1, 3, 2, 0, 2, 1])
+    contexts = Contexts(np.array([[10], [11], [12], [13]]), np.zeros((4, 0)), index)
+    dataset = StreamDataset(lines, "test", dictionary, independent, True, contexts)
+    of_token = np.repeat(contexts.categories[index, 0], sizes)
+    for plan, batch in zip(plans := dataset.plan(1, streams, shards, block), batches(dataset, plans), strict=True):
+        context = batch["net_input"]["context"]
+        distinct = context["categories"][:, 0].tolist()
+        assert len(set(distinct)) == len(distinct)
+        for row, (begin, end) in enumerate(plan.rows):
+            said = context["index"][row].expand(end - begin) if independent else context["index"][row, : end - begin]
+            assert [distinct[i] for i in said] == of_token[begin:end].tolist()
+
+
+def test_contexts_of_more_or_fewer_lines_are_refused(dictionary, as_lines, contexts):
+    with pytest.raises(DataError, match=r"split 'test' has 2 lines and contexts of 3: expected one a line"):
+        StreamDataset(as_lines([4, 2], [5, 2]), "test", dictionary, True, True, contexts)
+    with pytest.raises(OptionError, match="3 contexts for 2 lines: expected one for each, or one for all"):
+        LinesForInference([torch.tensor([4, 2])] * 2, dictionary, contexts)
+
+
+def test_contexts_of_lines_for_inference(dictionary, contexts):
+    lines = [torch.tensor([10, 11, 2]), torch.tensor([2]), torch.tensor([12, 2])]
+    dataset = LinesForInference(lines, dictionary, contexts)
+    assert lines_said(dataset.collater([dataset[i] for i in (2, 1)])) == [8, 7]
+    dataset = LinesForInference(lines, dictionary, contexts._replace(index=np.array([1])))
+    assert lines_said(dataset.collater([dataset[i] for i in (2, 1)])) == [8, 8]
+    assert "context" not in LinesForInference(lines, dictionary).collater([dataset[0]])["net_input"]
 
 
 def test_data_that_is_missing_or_empty_is_refused(dictionary, tmp_path):

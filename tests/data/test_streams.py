@@ -3,10 +3,11 @@
 import itertools
 from collections import Counter
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_groc.data.streams import Block, plan_group, plan_lines, plan_text, varied_lengths
+from fairseq_groc.data.streams import Block, plan_group, plan_lines, plan_text, similar_lengths, varied_lengths
 
 
 def covered(plans):
@@ -106,6 +107,36 @@ def test_lines_follow_the_order_given():
     plans = plan_lines("t", 1, [(0, 3), (3, 4), (4, 9)], 1, 1, 35, [2, 0, 1])
     assert [plan.rows for plan in plans] == [((4, 9),), ((0, 3),), ((3, 4),)]
     assert [plan.block.group for plan in plans] == [0, 1, 2]
+
+
+@given(sizes=st.lists(st.integers(1, 99), min_size=1, max_size=40), step=few)
+def test_lines_of_similar_lengths_are_all_lines(sizes, step):
+    order = similar_lengths(np.array(sizes), step, np.random.default_rng(1)).tolist()
+    assert sorted(order) == list(range(len(sizes)))
+    # a line that is longer than one of a step and shorter than another, whatever the factors, is in that step
+    for begin in range(0, len(order) - step, step):
+        of_step = [sizes[i] for i in order[begin : begin + step]]
+        others = [sizes[i] for i in order[: len(order) // step * step] if i not in order[begin : begin + step]]
+        assert not any(1.25 * min(of_step) < other and 1.25 * other < max(of_step) for other in others)
+
+
+def test_lines_of_similar_lengths_are_together_and_in_no_order():
+    """Of 1,000 lines, 100 a step: most padding is gone, and each epoch has other steps in another order."""
+    sizes = np.random.default_rng(2).lognormal(3.5, 0.6, 1010).astype(int) + 1
+    orders = [similar_lengths(sizes, 100, np.random.default_rng((1, epoch))) for epoch in range(40)]
+    shuffled = np.random.default_rng(3).permutation(1010)
+
+    def padding(order):
+        return sum(100 * part.max() for part in np.split(sizes[order[:1000]], 10)) / sizes[order[:1000]].sum() - 1
+
+    assert max(map(padding, orders)) < 0.5 and padding(shuffled) > 2
+    first = [sizes[order[:100]].mean() for order in orders]
+    assert max(first) > 3 * min(first)  # long lines first, or short ones
+    assert len({frozenset(order[:1000].tolist()) for order in orders}) == 40  # not always the same lines are left for the end
+    together = {frozenset(part.tolist()) for order in orders for part in np.split(order[:1000], 10)}
+    assert len(together) == 400
+    rest = [sizes[order[1000:]].mean() for order in orders]
+    assert max(rest) > 3 * min(rest)
 
 
 def test_a_stream_that_is_over_has_empty_rows():
