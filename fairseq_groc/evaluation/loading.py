@@ -69,7 +69,7 @@ def check_weights(model: Any, checkpoint: Path) -> None:
 
 
 def adapter_options(args: Namespace) -> dict[str, Any]:
-    """Return the options of adapters, as given or by default, and the context; a command without them takes tuned ones if told to."""
+    """Return the options of adapters, as given or by default, and the context; without them tuned ones are taken if told to."""
     context = {"context": getattr(args, "context", None)}
     if not hasattr(args, "uniform_weight"):
         return {"no_tuned_adapters": not getattr(args, "tuned_adapters", False), **context}

@@ -93,7 +93,7 @@ def context_rows(
         return None
     if not head.plain_softmax:
         raise OptionError(
-            f"--context-bias {settings['context_bias']} is for heads with one softmax, not for {settings['output_head']}: give shift"
+            f"--context-bias {settings['context_bias']} wants one softmax, which {settings['output_head']} has not: give shift"
         )
     head.appended = contexts.appended
     return WordRows(words, contexts.appended)

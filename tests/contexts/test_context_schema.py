@@ -34,7 +34,7 @@ def rows_of(contexts):
 
 def test_a_schema_by_hand(schema):
     topic, year, hour = schema.variables
-    assert topic == Variable("topic", "category", ("b", "a", "c"), (3, 2, 1))
+    assert topic == Variable("topic", "category", ("b", "a", "c"), (3, 2, 1), unknown=1)
     assert year == Variable("year", "number", mean=1990.0, deviation=pytest.approx(math.sqrt(200 / 5)))
     assert hour == Variable("hour", "cycle", period=24.0)
     assert schema.categories == (topic,) and schema.numbers == (year, hour)
@@ -42,7 +42,7 @@ def test_a_schema_by_hand(schema):
 
 def test_rare_values_are_unknown(training):
     rare = Schema.of_training(training, 2)
-    assert rare.variables[0] == Variable("topic", "category", ("b", "a"), (3, 2))
+    assert rare.variables[0] == Variable("topic", "category", ("b", "a"), (3, 2), unknown=2)
     assert [row[0] for row in rows_of(rare.rows(training))] == [[2], [1], [0], [1], [0], [1], [2]]
 
 

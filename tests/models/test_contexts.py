@@ -50,7 +50,7 @@ def tokens():
 def test_every_head_in_context(model_of, tokens, head, bias):
     chosen = {**options(bias), **({"adaptive_scoring": "bins"} if head == "adaptive" else {})}
     if not HEADS[head].kind.plain_softmax and bias in ("rows", "one-hot"):
-        with pytest.raises(OptionError, match="one softmax"):
+        with pytest.raises(OptionError, match="wants one softmax"):
             model_of(WORDS, head, schema=SCHEMA, **chosen)
         return
     model = model_of(WORDS, head, schema=SCHEMA, **chosen)
