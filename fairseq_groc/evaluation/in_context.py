@@ -1,8 +1,9 @@
-"""What a model makes of lines in contexts that are not theirs: n: lines; C: contexts."""
+"""What a model makes of lines in contexts that need not be theirs. n: lines; C: contexts; V: vocabulary."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,40 +12,85 @@ from torch import Tensor
 
 from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.data.stream_dataset import StreamDataset
+from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.scoring import Place, blocks
 from fairseq_groc.modules.probabilities import numbers_of
 
 
+@contextmanager
+def in_context(dataset: StreamDataset, contexts: Contexts) -> Iterator[None]:
+    """Let lines have other contexts: one each, or one for all."""
+    own = dataset.contexts
+    one = len(contexts.index) == 1
+    dataset.contexts = contexts._replace(index=np.zeros(len(dataset), np.int64)) if one else contexts
+    try:
+        yield
+    finally:
+        dataset.contexts = own
+
+
 @torch.no_grad()
 def token_scores(
-    model: Any, dataset: StreamDataset, context: Contexts | None, batch_size: int, block: int, chunk: int = 16_384
+    model: Any, dataset: StreamDataset, batch_size: int, block: int, chunk: int = 16_384
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Yield of each batch of lines whose they are (B), the words (B, T), and their log-probabilities in a context, (B, T).
+    """Yield of each batch of lines which they are (B), -1: none, its words (B, T), and their log-probabilities (B, T).
+
+    Padding has log-probability 0.
 
     Args:
         dataset: of independent lines
-        context: one, in place of the lines' own; None: their own
         batch_size: lines at a time
         block: tokens of a line at a time
     """
-    padding = dataset.dictionary.pad()
-    for sample in blocks(model, dataset, Place(batch_size, block)):
-        net_input, target = sample["net_input"], sample["target"]
-        if context is not None:
-            given = {name: one.to(target.device) for name, one in context.of_lines(np.zeros(len(target), np.int64)).items()}
-            net_input = {**net_input, "context": given}
-        losses, _ = model.decoder.losses(*model.decoder.without_scores(model, net_input), target, chunk)
-        yield sample["id"], target, numbers_of("model", -losses).masked_fill(target == padding, 0)
+    for sample in blocks(model, dataset, Place(min(batch_size, len(dataset)), block)):
+        losses, _ = model.decoder.losses(*model.decoder.without_scores(model, sample["net_input"]), sample["target"], chunk)
+        yield sample["id"], sample["target"], numbers_of("model", -losses)
 
 
 def line_scores(model: Any, dataset: StreamDataset, contexts: Sequence[Contexts], batch_size: int, block: int) -> Tensor:
-    """Return log p(line | context) of every line in each of several contexts, (n, C): what Bayes' rule wants.
+    """Return log p(line | context) of every line in each of several contexts, (n, C), which Bayes' rule wants.
 
-    The arguments are those of ``token_scores``. Where adapters act, they do so in every line by itself.
+    Args:
+        contexts: each of all lines, or one for every line
+        batch_size, block: as ``token_scores`` has them
     """
     scores = torch.zeros(len(dataset), len(contexts), dtype=torch.float64)
-    for place, context in enumerate(contexts):
-        for lines, _, lprobs in token_scores(model, dataset, context, batch_size, block):
-            real = lines >= 0  # a batch has rows for lines that have ended
-            scores[lines[real].cpu(), place] += lprobs[real].double().sum(1).cpu()
+    for place, given in enumerate(contexts):
+        with in_context(dataset, given):
+            for lines, _, lprobs in token_scores(model, dataset, batch_size, block):
+                real = (lines >= 0).cpu()  # a batch may have rows without a line
+                scores[lines.cpu()[real], place] += lprobs.double().sum(1).cpu()[real]
     return scores
+
+
+def word_gains(
+    model: Any, dataset: StreamDataset, given: Contexts, other: Contexts, batch_size: int, block: int
+) -> tuple[Tensor, Tensor]:
+    """Return how much more log-probability words have on a text in one context than in another: the sum (V), and how many (V)."""
+    size = len(dataset.dictionary)
+    sums, counts = torch.zeros(size, dtype=torch.float64), torch.zeros(size, dtype=torch.long)
+    for contexts, sign in ((given, 1.0), (other, -1.0)):
+        with in_context(dataset, contexts):
+            for _, words, lprobs in token_scores(model, dataset, batch_size, block):
+                sums.index_add_(0, words.flatten().cpu(), sign * lprobs.double().flatten().cpu())
+                if sign > 0:
+                    counts += torch.bincount(words.flatten().cpu(), minlength=size)
+    counts[dataset.dictionary.pad()] = 0
+    return sums, counts
+
+
+@torch.no_grad()
+def boosts(decoder: Any, contexts: Contexts) -> Tensor:
+    """Return what each context adds to the score of each word by itself, without the prefix encoder, (C, V).
+
+    That is Q c, or E_out P c (Jaech and Ostendorf 2018, Table 5), but for what all contexts add.
+
+    Raises:
+        OptionError: contexts do nothing to words by themselves.
+    """
+    if decoder.contexts is None or (decoder.contexts.shift is None and not decoder.contexts.appended):
+        raise OptionError("this model's words have nothing for contexts (--context-bias none): see what is measured on text")
+    with decoder.contexts.reading(contexts.of_lines(contexts.index)):
+        h = next(decoder.parameters()).new_zeros(len(contexts.index), 1, decoder.contexts.width)
+        scores = decoder.matrices.log_scores(decoder.contexts.append(decoder.contexts.to_features(h)), *decoder.matrices()[1:])
+    return scores[:, 0]

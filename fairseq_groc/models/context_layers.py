@@ -34,7 +34,7 @@ class ContextLayers(nn.Module):
     def __init__(self, schema: Schema, settings: Mapping[str, Any], dim: int, width: int, add_to_input: bool):
         super().__init__()
         size, bias = settings["context_dim"], settings["context_bias"]
-        self.schema = schema
+        self.schema, self.width = schema, width
         self.embedding = ContextEmbedding(schema.variables, size, settings["context_dropout"])
         self.input = nn.Linear(size, dim, bias=False) if add_to_input else None
         self.shift = nn.Linear(size, width, bias=False) if bias == "shift" else None
