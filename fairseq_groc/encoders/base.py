@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
 from fairseq_groc.registry import Option, Registry
 
 State = Any  # a tree of tensors in tuples, lists and dicts, each (n, B, ...)
+
+
+class LineContexts(NamedTuple):
+    """What is known of a batch's lines besides their words: C distinct contexts, and which of them is whose."""
+
+    vectors: Tensor  # c of each context, (C, k)
+    index: Tensor  # type: ignore[assignment]  # the context of each stream, (B), or of each position, (T, B)
 
 
 class PrefixEncoder(nn.Module):
@@ -19,6 +26,7 @@ class PrefixEncoder(nn.Module):
     """
 
     options: Mapping[str, Option] = {}  # those that it takes, by name
+    takes_context = False  # whether it reads contexts itself; otherwise they are added to its input
     width: int  # of h: where it is not d, the model maps h to d without a bias
 
     @classmethod
@@ -31,13 +39,13 @@ class PrefixEncoder(nn.Module):
         for parameter in self.parameters():
             parameter.data.uniform_(-limit, limit)
 
-    def forward(self, x: Tensor, state: State | None = None, context: Any | None = None) -> tuple[Tensor, Tensor, State]:
+    def forward(self, x: Tensor, state: State | None = None, context: LineContexts | None = None) -> tuple[Tensor, Tensor, State]:
         """Return h (T, B, width), what h was before its dropout (same shape), and the state after it.
 
         Args:
             x: embeddings, (T, B, d)
             state: after what was read before; None: nothing was
-            context: what the batch says of its lines, ``net_input["context"]``; None: nothing
+            context: of the lines, for an encoder that takes it; None: nothing is known of them
         """
         raise NotImplementedError
 
