@@ -2,7 +2,18 @@
 
 from fairseq_groc.encoders.awd_lstm import AWDLSTMEncoder
 from fairseq_groc.encoders.base import ENCODERS, LineContexts, PrefixEncoder, State, register_encoder
+from fairseq_groc.encoders.factor_cell import FactorCellEncoder
 from fairseq_groc.encoders.lstm import LSTMEncoder
 from fairseq_groc.registry import Option
 
-__all__ = ["ENCODERS", "AWDLSTMEncoder", "LSTMEncoder", "LineContexts", "Option", "PrefixEncoder", "State", "register_encoder"]
+__all__ = [
+    "ENCODERS",
+    "AWDLSTMEncoder",
+    "FactorCellEncoder",
+    "LSTMEncoder",
+    "LineContexts",
+    "Option",
+    "PrefixEncoder",
+    "State",
+    "register_encoder",
+]

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_groc.encoders.base import PrefixEncoder, State, register_encoder
+from fairseq_groc.encoders.base import LineContexts, PrefixEncoder, State, register_encoder
 from fairseq_groc.modules.dropout import VariationalDropout
 from fairseq_groc.registry import Option
 
@@ -65,7 +65,7 @@ class LSTMEncoder(PrefixEncoder):
     def from_settings(cls, dim: int, settings: dict[str, Any]) -> LSTMEncoder:
         return cls(dim, *(settings[name] for name in LSTMEncoder.options))
 
-    def forward(self, x: Tensor, state: State | None = None, context: Any | None = None) -> tuple[Tensor, Tensor, State]:
+    def forward(self, x: Tensor, state: State | None = None, context: LineContexts | None = None) -> tuple[Tensor, Tensor, State]:
         after = []
         for i, (dropout, lstm) in enumerate(zip(self.dropouts, self.layers, strict=True)):
             assert isinstance(lstm, nn.LSTM)

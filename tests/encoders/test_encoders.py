@@ -11,7 +11,7 @@ from fairseq_groc.encoders.carried import reordered
 from fairseq_groc.errors import OptionError
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMDecoder, build_encoder
 
-D, SMALL = 5, {"decoder_hidden_size": 7, "decoder_layers": 2}
+D, SMALL = 5, {"decoder_hidden_size": 7, "decoder_layers": 2, "context_dim": 0, "context_adaptation": "none"}
 
 
 @pytest.fixture(params=list(ENCODERS))

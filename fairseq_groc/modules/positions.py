@@ -1,0 +1,56 @@
+"""Products of positions with matrices of which each has one of its own. T: time; B: streams; C: matrices; r: rank."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def products_at(x: Tensor, matrices: Tensor, index: Tensor) -> Tensor:
+    """Return each x times the matrix that it has, (T, B, r).
+
+    Args:
+        x: (T, B, size)
+        matrices: (C, size, r)
+        index: of the matrix of each stream, (B), or of each position, (T, B)
+    """
+    if index.dim() == 1:
+        return torch.bmm(x.transpose(0, 1), matrices[index]).transpose(0, 1)
+    products = torch.cat([rows @ matrix for (rows,), matrix in zip(by_matrix(index, len(matrices), x), matrices, strict=True)])
+    place = index.flatten().argsort(stable=True).argsort()
+    return products.index_select(0, place).unflatten(0, index.shape)
+
+
+def by_matrix(index: Tensor, count: int, *values: Tensor) -> list[tuple[Tensor, ...]]:
+    """Return for each matrix the rows of each of *values* (T, B, ...) that have it.
+
+    Args:
+        index: of the matrix of each position, (T, B)
+        count: C
+    """
+    order, counts = index.flatten().argsort(stable=True), torch.bincount(index.flatten(), minlength=count).tolist()
+    return list(zip(*(value.flatten(0, 1).index_select(0, order).split(counts) for value in values), strict=True))
+
+
+class Varying:
+    """The factors of every stream at one step; going to the step beside it changes those of streams whose index changes.
+
+    Args:
+        index: (T, B)
+        left: (C, size, r)
+        right: (C, r, size)
+    """
+
+    def __init__(self, index: Tensor, left: Tensor, right: Tensor):
+        self._index, self._left, self._right, self._step = index, left, right, -1
+        changed = index[1:] != index[:-1]
+        self._changed = changed.nonzero()[:, 1].split(changed.sum(1).tolist())  # between steps t and t + 1
+
+    def move(self, t: int) -> None:
+        """Set ``left`` (B, size, r) and ``right`` (B, r, size) to those of step t, which is beside that of the last call."""
+        own = self._index[t]
+        if self._step < 0:
+            self.left, self.right = self._left[own], self._right[own]
+        elif len(streams := self._changed[min(t, self._step)]):
+            self.left[streams], self.right[streams] = self._left[own[streams]], self._right[own[streams]]
+        self._step = t
