@@ -65,8 +65,8 @@ def build_contexts(decoder: Any, schema: Schema | None, settings: dict[str, Any]
         return None
     if schema is None:
         raise OptionError(
-            f"--context-dim {settings['context_dim']}: the data say nothing of their lines. Preprocess with --context-train FILE, "
-            "or leave it out."
+            f"--context-dim {settings['context_dim']}: the data say nothing of their lines. Preprocess with --context-train "
+            "FILE, or leave it out."
         )
     adaptation, by_itself = settings["context_adaptation"], takes_context(decoder)
     if adaptation == "factor" and not by_itself:
@@ -82,9 +82,12 @@ def takes_context(decoder: Any) -> bool:
 
 
 def context_rows(
-    contexts: ContextLayers | None, head: OutputHead, words: Sequence[str], settings: dict[str, Any]
+    contexts: ContextLayers | None, head: OutputHead, words: Sequence[str], settings: dict[str, Any], limit: float
 ) -> WordRows | None:
     """Return what each word has for contexts, and tell the head of it; None: nothing.
+
+    Args:
+        limit: they begin uniformly from minus to plus this
 
     Raises:
         OptionError: the head has more than one softmax.
@@ -96,7 +99,9 @@ def context_rows(
             f"--context-bias {settings['context_bias']} wants one softmax, which {settings['output_head']} has not: give shift"
         )
     head.appended = contexts.appended
-    return WordRows(words, contexts.appended)
+    rows = WordRows(words, contexts.appended)
+    rows.weight.data.uniform_(-limit, limit)
+    return rows
 
 
 def _head(settings: dict[str, Any]) -> Head:

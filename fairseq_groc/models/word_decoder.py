@@ -88,7 +88,7 @@ def attach_head(
     impossible = ~(torch.tensor(predictable_words(words)) | every_entry)
     corrections = build_corrections(words, dim, settings)
     contexts = build_contexts(decoder, schema, settings, dim, taken)
-    rows = context_rows(contexts, head, words, settings)
+    rows = context_rows(contexts, head, words, settings, init_range)
     matrices = decoder.words = WordMatrices(embedding, head, vocabulary, impossible, corrections, updates, file, rows)
     decoder.embed_tokens = InputLayer(matrices, dim, decoder.embed_tokens.padding_idx, settings["embedding_dropout"], contexts)
     setattr(decoder, output, OutputLayer(matrices, width, taken, feature_dropout(settings), contexts))

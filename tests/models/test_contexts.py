@@ -54,8 +54,6 @@ def test_every_head_in_context(model_of, tokens, head, bias):
             model_of(WORDS, head, schema=SCHEMA, **chosen)
         return
     model = model_of(WORDS, head, schema=SCHEMA, **chosen)
-    if model.decoder.matrices.context_rows is not None:
-        torch.nn.init.normal_(model.decoder.matrices.context_rows.weight)
     lprobs = scores(model, tokens, batch_of(1, 2))
     torch.testing.assert_close(lprobs.exp().sum(-1), torch.ones(2, 4))
     net_input = {"src_tokens": tokens, "context": batch_of(1, 2)}
@@ -105,7 +103,6 @@ def test_contexts_are_added_where_the_equations_have_them(model_of, tokens):
     torch.testing.assert_close(shifted, expected)
     assert not torch.allclose(plain[:, :, 4:], shifted[:, :, 4:])
     rows = model_of(WORDS, "tied", schema=SCHEMA, **options("rows", "none"))
-    torch.nn.init.normal_(rows.decoder.matrices.context_rows.weight)
     with torch.no_grad():
         _, outputs, bias = rows.decoder.matrices()
         c = rows.decoder.contexts.embedding.tables[0].weight[[1, 2]]
@@ -165,7 +162,6 @@ def scores_with(model, tokens, context, state):
 
 def test_hypotheses_keep_their_context_when_they_change_places(model_of):
     model, state = model_of(WORDS, "tied", schema=SCHEMA, **options("rows")), {}
-    torch.nn.init.normal_(model.decoder.matrices.context_rows.weight)
     decoder = model.decoder
     decoder.given_context = batch_of(1, 2)
     read = torch.tensor([[2], [2], [2], [2]])  # two hypotheses a line

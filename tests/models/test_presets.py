@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from fairseq_groc.contexts.schema import Schema, Variable
 from fairseq_groc.dictionary import predictable_words
 from fairseq_groc.heads import HEADS
 from fairseq_groc.models.building import build_embedding, build_head, feature_width
@@ -16,6 +17,7 @@ from fairseq_groc.presets import PRESETS
 
 WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra"]
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
+TOPICS = Schema((Variable("topic", "category", ("world", "sports", "business", "science"), (1, 1, 1, 1), unknown=1),))
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -26,12 +28,13 @@ def test_a_preset_takes_a_training_step(name, vocabulary_of, dictionary_of):
     settings = head_settings(head_cfg)
     settings["output_cutoffs"] = [5, 8]  # so that no bin is empty
     decoder = GrocLSTMDecoder(dictionary_of(WORDS), Namespace(**{**options, "init_range": head_cfg.init_range}))
-    attach_head(decoder, settings, vocabulary_of(WORDS, range(1, 7)), head_cfg.init_range)
+    attach_head(decoder, settings, vocabulary_of(WORDS, range(1, 7)), head_cfg.init_range, schema=TOPICS)
     model = GrocLSTMLanguageModel(decoder).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     tokens, targets = torch.tensor([[2, 4, 5], [2, 6, 7]]), torch.tensor([[4, 5, 6], [6, 7, 8]])
     before = [parameter.detach().clone() for parameter in model.parameters()]
-    F.cross_entropy(model(tokens)[0].flatten(0, 1), targets.flatten()).backward()
+    contexts = {"categories": torch.tensor([[1], [2]]), "numbers": torch.zeros(2, 0), "index": torch.tensor([0, 1])}
+    F.cross_entropy(model(tokens, context=contexts)[0].flatten(0, 1), targets.flatten()).backward()
     optimizer.step()
     moved = [not torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True) if b.numel()]
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
@@ -76,6 +79,23 @@ def test_models_on_awd_lstm_have_the_parameters_of_the_papers_to_the_unit(name, 
     assert sum(p.numel() for part in parts for p in part.parameters()) - 2 * of_a_word == expected
     if which == ("wikitext2" in name):
         assert str(expected / 1e6).startswith(f"{preset.parameters:g}")  # published cut off, not rounded
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [("unadapted", 8_330_922), ("softmax_bias", 8_439_914), ("concat", 8_440_574), ("factor", 8_454_734)],
+)
+def test_models_in_context_have_the_parameters_of_the_formula(name, expected, dictionary_of):
+    """V e + V + d e + 3 d (e + d) + 3 d, with 3 d k, k r (e + 4 d) and (4 + V) k of contexts, for AG News.
+
+    Ours has rows of ``<s>`` and ``<pad>`` besides, and one of unknown values.
+    """
+    options = {**HeadConfig().__dict__, **PRESETS[f"factor_cell_lm_agnews_{name}"].options}
+    settings = head_settings(Namespace(**options))
+    decoder = GrocLSTMDecoder(dictionary_of([str(i) for i in range(54_492 - 2)]), Namespace(**options))
+    attach_head(decoder, settings, None, 0.1, schema=TOPICS)
+    more = 2 * (options["decoder_embed_dim"] + 1 + options["context_dim"]) + options["context_dim"]
+    assert sum(parameter.numel() for parameter in decoder.parameters()) - more == expected
 
 
 def test_every_head_that_the_papers_compare_is_a_preset():
