@@ -1,7 +1,8 @@
 """Raw text to a fairseq data folder with lexicon tables: check, tokenise, count, binarise, look up; print counts."""
 
+import re
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,6 +12,10 @@ import numpy as np
 from fairseq.data import Dictionary
 
 from fairseq_groc.arguments import add_lexicon_options, positive
+from fairseq_groc.contexts.arrays import write_contexts
+from fairseq_groc.contexts.schema import SplitContexts
+from fairseq_groc.contexts.splits import check_rows, described, read_contexts
+from fairseq_groc.contexts.table import NAME, number_of
 from fairseq_groc.data.archives import DATASETS, fetch, read_archive
 from fairseq_groc.data.cross_domain import SOURCES, cut, sizes_of
 from fairseq_groc.data.fingerprint import folder_dictionary, known_words, note_folder
@@ -40,6 +45,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--new-words-from", **repeated, metavar="FILE", help=more)
     known = "data folder of an earlier training: the words of its text are not new either; may be repeated"
     parser.add_argument("--known", **repeated, metavar="DIR", help=known)
+    contexts = "tab-separated table of what is known of each line: names of columns, then a row a line; nothing: it is missing"
+    parser.add_argument("--context-train", metavar="FILE", help=contexts)
+    parser.add_argument("--context-valid", **repeated, metavar="FILE", help="may be repeated, in the order of --valid")
+    parser.add_argument("--context-test", **repeated, metavar="FILE", help="may be repeated, in the order of --test")
+    numeric = "columns of numbers, as in year,latitude; the others are categories"
+    parser.add_argument("--context-numeric", type=_columns, default=[], metavar="NAMES", help=numeric)
+    cyclic = "columns of numbers that come back to 0, with their periods, as in hour:24,month:12"
+    parser.add_argument("--context-cyclic", type=_periods, default={}, metavar="NAME:PERIOD", help=cyclic)
     parser.add_argument("--tokenize", metavar="LANG", help="with sacremoses, for this language")
     parser.add_argument("--lower", action="store_true", help="lower-case")
     add_lexicon_options(parser)
@@ -58,10 +71,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     dest, splits = check(args)
+    contexts = given_contexts(args, splits)
     dictionary, earlier = first_entries(args), earlier_words(args)
     with replacing(dest) as scratch:
-        numbering = Numbering(dictionary.eos_word)
-        texts = {name: numbering.write(scratch / name, lines) for name, lines in _lines(args, scratch, splits)}
+        numbering, texts = Numbering(dictionary.eos_word), {}
+        for name, lines in _lines(args, scratch, splits):
+            texts[name] = numbering.write(scratch / name, lines)
+            if name in contexts:
+                check_rows(contexts[name], len(texts[name].lengths), splits[name])
         texts = {name: text for name, text in texts.items() if name in splits}
         if not args.vocabulary:
             add_words(dictionary, args, texts)
@@ -73,7 +90,11 @@ def run(args: Namespace) -> None:
         trained = trained_on(texts, dictionary, earlier)
         mask = None if trained is None else np.array([word in trained for word in dictionary.symbols])
         note_folder(made, dictionary.symbols, mask)
+        if contexts:
+            write_contexts(made, contexts, {name: np.asarray(texts[name].lengths) for name in contexts})
     report(texts, dictionary, trained, tables)
+    if contexts:
+        print(described(contexts), flush=True)
 
 
 # -- what is asked for -------------------------------------------------------------------------------------------------------
@@ -125,6 +146,44 @@ def _of_dataset(args: Namespace) -> dict[str, str]:
     if not set(chosen) <= set(SPLITS):
         raise OptionError(f"--splits {args.splits}: expected some of train,valid,test")
     return {split: str(Path(args.source or "", f"{split}.txt")) for split in SPLITS if split in chosen}
+
+
+def given_contexts(args: Namespace, splits: dict[str, str]) -> dict[str, SplitContexts]:
+    """Read the contexts of the splits, by split; empty: none are given.
+
+    Raises:
+        GrocError: a table cannot be used, or has no text, or options do not go together.
+    """
+    files = _named(args.context_train, args.context_valid, args.context_test)
+    for split, path in files.items():
+        if split not in splits:
+            option = split.rstrip("0123456789")
+            raise OptionError(
+                f"--context-{option} {path}: no text is left for it: expected a --{option} for each --context-{option}"
+            )
+    if files and "train" in splits and "train" not in files:
+        raise OptionError("the training text has no contexts, and others have: give --context-train FILE")
+    if not files and (args.context_numeric or args.context_cyclic):
+        raise OptionError("--context-numeric and --context-cyclic go with --context-train, --context-valid and --context-test")
+    return read_contexts(files, args.context_numeric, args.context_cyclic) if files else {}
+
+
+def _columns(text: str) -> list[str]:
+    """Return names of columns from a list of them."""
+    if not re.fullmatch(f"{NAME}(,{NAME})*", text):
+        raise ArgumentTypeError(f"{text}: expected names of columns, as in year,latitude")
+    return text.split(",")
+
+
+def _periods(text: str) -> dict[str, float]:
+    """Return periods by the names of columns."""
+    found = {}
+    for name, _, period in (part.partition(":") for part in text.split(",")):
+        number = number_of(period)
+        if not re.fullmatch(NAME, name) or number is None or number <= 0 or name in found:
+            raise ArgumentTypeError(f"{text}: expected names of columns with their periods, above 0, as in hour:24,month:12")
+        found[name] = number
+    return found
 
 
 # -- texts -------------------------------------------------------------------------------------------------------------------

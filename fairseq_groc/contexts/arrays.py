@@ -5,43 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_groc.contexts.schema import SplitContexts, Variable, by_kind
-from fairseq_groc.contexts.table import Table
-from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.contexts.schema import SplitContexts, Variable
+from fairseq_groc.errors import DataError
 
 FILE = "context.json"
 FORMAT = 1
 KINDS = ("category", "number", "cycle")
-
-
-def contexts_of(
-    tables: Mapping[str, Table], numeric: Sequence[str] = (), cyclic: Mapping[str, float] | None = None
-) -> dict[str, SplitContexts]:
-    """Return the contexts of splits; all other columns than those named are categories.
-
-    Args:
-        tables: by split; all have the columns of the first
-        numeric: columns that are numbers
-        cyclic: columns that are numbers which begin anew at 0 after a period, with their periods
-
-    Raises:
-        OptionError: a column that is named and not there, or named twice.
-        DataError: columns of one table that another lacks, or a cell that is no number.
-    """
-    first, *others = tables.values()
-    for table in others:
-        _check_columns(first, table)
-    kinds = _kinds(first, numeric, cyclic or {})
-    variables = tuple(_variable(column, kinds, tables.values()) for column in first.names)
-    return {split: _binarised(table, variables) for split, table in tables.items()}
 
 
 def write_contexts(folder: Path, splits: Mapping[str, SplitContexts], lengths: Mapping[str, NDArray[Any]]) -> None:
@@ -100,48 +76,6 @@ def open_contexts(prefix: Path, lengths: NDArray[Any]) -> SplitContexts | None:
 
 
 AGAIN = "Preprocess the text again with its --context-train, --context-valid or --context-test."
-
-
-def _check_columns(first: Table, other: Table) -> None:
-    for one, two in ((first, other), (other, first)):
-        if lacking := [name for name in one.names if name not in two.names]:
-            raise DataError(
-                f"{two.path}: has no column {lacking[0]}, which {one.path} has: expected the same columns in both, in any order"
-            )
-
-
-def _kinds(table: Table, numeric: Sequence[str], cyclic: Mapping[str, float]) -> dict[str, tuple[str, float]]:
-    """Return the kind and the period of those columns that are no categories."""
-    for option, names in (("--context-numeric", numeric), ("--context-cyclic", cyclic)):
-        if unknown := [name for name in names if name not in table.names]:
-            raise OptionError(f"{option} {unknown[0]}: {table.path} has no such column. It has {', '.join(table.names)}.")
-    if both := [name for name in numeric if name in cyclic]:
-        raise OptionError(f"--context-numeric {both[0]} and --context-cyclic {both[0]}: give one")
-    return dict.fromkeys(numeric, ("number", 0.0)) | {name: ("cycle", period) for name, period in cyclic.items()}
-
-
-def _variable(name: str, kinds: Mapping[str, tuple[str, float]], tables: Any) -> Variable:
-    if name in kinds:
-        kind, period = kinds[name]
-        return Variable(name, kind, period=period)
-    counts = Counter[str]()
-    for table in tables:
-        column = table.column(name)
-        counts.update(dict(zip(column.values, np.bincount(column.codes).tolist(), strict=True)))
-    return Variable(name, "category", tuple(value for value, _ in counts.most_common() if value))
-
-
-def _binarised(table: Table, variables: tuple[Variable, ...]) -> SplitContexts:
-    categories, numbers = by_kind(variables)
-    chosen = np.zeros((table.rows, len(categories)), np.int32)
-    for i, variable in enumerate(categories):
-        number = {value: k for k, value in enumerate(variable.values, start=1)}
-        column = table.column(variable.name)
-        chosen[:, i] = np.array([number.get(value, 0) for value in column.values], np.int32)[column.codes]
-    measured = np.full((table.rows, len(numbers)), np.nan)
-    for i, variable in enumerate(numbers):
-        measured[:, i] = table.numbers(variable.name)
-    return SplitContexts(table.path, variables, chosen, measured)
 
 
 def _paths(prefix: Path) -> tuple[Path, Path]:

@@ -238,8 +238,8 @@ def _renumbered(ours: Variable, values: tuple[str, ...], arrays: SplitContexts) 
     if len(unknown) > MANY * len(given):
         share = len(unknown) / len(given)
         logger.warning(
-            f"warning: {arrays.name}: {share:.0%} of the lines with a {ours.name} have one that the model does not know, the "
-            f"first is {shown(values[unknown[0] - 1])}: they are read as if it were missing"
+            f"warning: {arrays.name}: {share:.0%} of the lines with a {ours.name} have one that training lacks or has too few "
+            f"lines of, the first is {shown(values[unknown[0] - 1])}: they are read as if it were missing"
         )
     return found
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairseq_groc.contexts.arrays import contexts_of
+from fairseq_groc.contexts.splits import contexts_of
 from fairseq_groc.contexts.table import read_table
 
 

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from fairseq_groc.contexts.arrays import contexts_of, open_contexts, write_contexts
+from fairseq_groc.contexts.arrays import open_contexts, write_contexts
 from fairseq_groc.contexts.schema import Variable
-from fairseq_groc.contexts.table import read_table
-from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.contexts.splits import contexts_of
+from fairseq_groc.errors import DataError
 
 ROWS = {"train": ["topic year", "a 1990", "b -", "a 1980"], "valid": ["year topic", "- x", "7 b"]}
 LENGTHS = {"train": np.array([3, 1, 2]), "valid": np.array([4, 4])}
@@ -116,30 +116,3 @@ def test_a_description_of_something_else_is_refused(folder, value):
     (folder / "context.json").write_text(json.dumps(value))
     with pytest.raises(DataError, match=r"context\.json is not readable\. Preprocess"):
         open_contexts(folder / "train", LENGTHS["train"])
-
-
-def test_columns_must_be_those_of_training(table):
-    train, test = table("train", "topic year", "a 1"), table("test", "topic hour year", "a 1 1")
-    with pytest.raises(DataError, match=r"train\.tsv: has no column hour, which .*test\.tsv has"):
-        contexts_of({"train": train, "test": test})
-    with pytest.raises(DataError, match=r"train\.tsv: has no column hour, which .*test\.tsv has"):
-        contexts_of({"train": test, "test": train})
-
-
-@pytest.mark.parametrize(
-    "numeric, cyclic, message",
-    [
-        (["yaer"], {}, "--context-numeric yaer: .*t.tsv has no such column. It has topic, year"),
-        ([], {"hour": 24.0}, "--context-cyclic hour: .*t.tsv has no such column"),
-        (["year"], {"year": 10.0}, "--context-numeric year and --context-cyclic year: give one"),
-    ],
-)
-def test_columns_that_are_not_there(table, numeric, cyclic, message):
-    with pytest.raises(OptionError, match=message):
-        contexts_of({"train": table("t", "topic year", "a 1")}, numeric, cyclic)
-
-
-def test_a_cell_that_is_no_number_is_named(tmp_path):
-    (tmp_path / "t.tsv").write_text("topic\tyear\na\t1\nb\tMay\n")
-    with pytest.raises(DataError, match=r"t\.tsv:3: column year: 'May'"):
-        contexts_of({"train": read_table(str(tmp_path / "t.tsv"))}, ["year"])

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_groc.contexts.arrays import contexts_of
 from fairseq_groc.contexts.schema import Contexts, Schema, Variable, distinct_rows
+from fairseq_groc.contexts.splits import contexts_of
 from fairseq_groc.errors import DataError, OptionError
 
 TRAINING = ["topic year hour", "a 1990 1", "b 2000 2", "c - 3", "b 1980 4", "- 1990 5", "b 1990 6", "a - -"]
@@ -233,7 +233,7 @@ def test_a_split_of_unknown_values_is_warned_of(schema, split, caplog, rows, war
         schema.rows(
             split("topic year hour", *(f"{row} 1 1" for row in rows), numeric=["year"], cyclic={"hour": 24.0}, name="test")
         )
-    said = "test.tsv: 60% of the lines with a topic have one that the model does not know, the first is 'x'"
+    said = "test.tsv: 60% of the lines with a topic have one that training lacks or has too few lines of, the first is 'x'"
     assert (said in caplog.text) is warned and bool(caplog.text) is warned
 
 

@@ -168,6 +168,15 @@ def lexicon_entry(entry) -> bool:
     return all(isinstance(word, str) and "\x00" not in word for word in words) and not RESERVED.intersection(words)
 
 
+def contexts(before: bytes, after: bytes) -> bool:
+    """As many rows, of as many cells; what is in a cell may be anything, and a column may have another name."""
+    if not is_text(after):
+        return False
+    ends = [raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n").removesuffix(b"\n") for raw in (before, after)]
+    old, new = ([line.count(b"\t") for line in raw.split(b"\n")] for raw in ends)
+    return old == new
+
+
 def fields(before: bytes, after: bytes) -> bool:
     """Lines of which one field is text: the others may be anything."""
     texts = [line.split("\t")[1:2] for line in after.decode().split("\n")] if is_text(after) else []
@@ -192,6 +201,7 @@ KINDS: dict[str, tuple[Callable[[bytes, bytes], bool], bool]] = {
     "nbest.txt": (fields, False),
     "sources/*": (always, False),  # a checksum is at the end of it, and only the beginning is read
     "*.txt": (plain_text, False),
+    "topics.tsv": (contexts, False),
     "*.tsv": (lexicon, False),
     "*.jsonl": (lexicon_lines, False),
     "*.log": (always, False),

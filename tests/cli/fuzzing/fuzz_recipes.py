@@ -59,16 +59,19 @@ SCORE = (*DATA, "model.pt", "text.txt")
 SPLIT = f"{MODEL} --split valid"
 PREPARED = ("--threshold", "--max-relations", "--max-definition", "--keep-entries", "--workers")
 PREPROCESS = f"preprocess --train text.txt --valid text.txt --dest dest {LEXICON}"
+CONTEXTS = f"{PREPROCESS} --context-train topics.tsv --context-valid topics.tsv --context-numeric year --context-cyclic hour:24"
 FROM = f"preprocess --vocabulary-from data --test text.txt --dest dest {LEXICON}"
 SLICE = "preprocess --dataset news-2007 --from sources --dest out --lexicon-path none --tokens 30,20,20"
 # not those that are a user's own
 DEST = ("dest/train.*", "dest/valid.*", "dest/lexicon-tables*", "dest/dict.txt", "dest/binarised.json", "dest/*.log", "dest/.*")
+ARRAYS = ("dest/context.json", "dest/*.context.*.npy")
 LOGGED = r"(?:loss|ppl|Evaluated|Perplexity:) ([\d.,]+\d)"
 RECIPES: dict[str, Recipe] = {
     "user-dir": Recipe("user-dir"),
     "presets": Recipe("presets"),
     "presets-yaml": Recipe("presets groc_lstm_lm_small --yaml"),
     "preprocess": Recipe(PREPROCESS, ("text.txt", "lexicon.tsv"), DEST, PREPARED),
+    "preprocess-contexts": Recipe(CONTEXTS, ("text.txt", "topics.tsv"), (*DEST, *ARRAYS)),
     "preprocess-from": Recipe(FROM, ("text.txt", "lexicon.tsv", "data/dict.txt", "data/binarised.json"), DEST),
     "slice": Recipe(SLICE, ("sources/*",), ("out*",), ("--tokens",)),
     "tables": Recipe(f"tables data {LEXICON}", ("data/dict.txt", "lexicon.tsv"), ("data/*lexicon-tables*",)),
@@ -140,6 +143,8 @@ def make_world(folder: Path, corpus: Path, models: dict[str, Path], commands) ->
     (folder / "lexicon.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     text = "the cat sat on the mat\nthe zebra ran\n\na young dog barked under the old tree\nthe zebra sat\n"
     (folder / "text.txt").write_text(text)
+    contexts = "topic year hour/sports 1990 3/world 2000 12/- 1980 23/sports - -/world 1990 0/"
+    (folder / "topics.tsv").write_text(contexts.replace(" ", "\t").replace("/", "\n").replace("-", ""))
     (folder / "nbest.txt").write_text("".join(f"0\t{line}\tx\n" for line in text.splitlines()))
     (folder / "limit.txt").write_text("the 9\ncat 3\nsat 3\nhound 1\n")
     (folder / "forms.txt").write_text("kitty 2\nfast 1\nfoot 1\nhound 1\n")

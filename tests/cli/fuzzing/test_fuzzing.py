@@ -38,7 +38,7 @@ def cases(name: str, runner: Runner) -> st.SearchStrategy:
     kinds = [of_file(name, file, runner.before[file]) for file in runner.reads(recipe)]
     kinds += [of_option(name, option) for option in NUMBERS[name]]
     for word in recipe.words:
-        if word.startswith(("out", "dest")) and name != "preprocess":  # which is to replace a text
+        if word.startswith(("out", "dest")) and name not in ("preprocess", "preprocess-contexts"):  # which are to replace a text
             kinds.append(st.sampled_from(OUTS).map(lambda out, word=word: Case(name, word, f"is {out!r}", instead=out)))
     if not recipe.command.startswith("fairseq-"):  # which write logs, locks and checkpoints of their own
         sizes = st.sampled_from((0, 100, 1000, 5000))
