@@ -54,6 +54,15 @@ def test_arithmetic_knows_nothing_of_the_rest():
     assert {one for imported in below.values() for one in imported} - below.keys() == {"fairseq_groc.errors"}
 
 
+def test_contexts_know_nothing_of_fairseq():
+    trees = [
+        ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items() if name.startswith("fairseq_groc.contexts")
+    ]
+    modules = {node.module for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    modules |= {alias.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    assert "fairseq_groc.errors" in modules and "fairseq" not in {module.split(".")[0] for module in modules}
+
+
 def test_the_map_has_every_folder():
     named = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     folders = {path.parent.name for path in FILES.values()} - {"fairseq_groc"}
