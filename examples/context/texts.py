@@ -20,7 +20,8 @@ import argparse
 import random
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import regex
@@ -47,16 +48,13 @@ def characters_of(text: str) -> list[str]:
     return [SPACE if letter == " " else letter for letter in text.replace(SPACE, UNDERSCORE)]
 
 
-def tokens_of(text: str, plain: bool, characters: bool, limit: int) -> list[str]:
-    """Return the tokens of a text.
-
-    Args:
-        plain: the text stays as it is, but for its blanks
-        characters: tokens are characters, not words
-        limit: the most tokens
-    """
-    words = text.split() if plain else words_of(text)
-    return (characters_of(" ".join(words)) if characters else words)[:limit]
+def cleaned(items: Iterable[Item], args: argparse.Namespace) -> Iterator[Item]:
+    """Yield the items with their tokens as text, as many as the options allow; those without any are left out."""
+    for item in items:
+        words = item.text.split() if args.plain else words_of(item.text)
+        tokens = (characters_of(" ".join(words)) if args.characters else words)[: args.max_words]
+        if tokens:
+            yield Item(tuple(" ".join(value.split()) for value in item.values), " ".join(tokens))
 
 
 def share_out(items: Sequence[Item], sizes: dict[str, int], rest: str, seed: int) -> dict[str, list[Item]]:
@@ -65,27 +63,30 @@ def share_out(items: Sequence[Item], sizes: dict[str, int], rest: str, seed: int
     Raises:
         DataError: there are too few.
     """
-    shuffled = random.Random(seed).sample(items, len(items))
-    found = {}
+    if len(items) < (wanted := sum(sizes.values()) + bool(rest)):
+        raise DataError(f"{len(items):,} items are too few: {', '.join(filter(None, [*sizes, rest]))} need {wanted:,}")
+    shuffled, found = random.Random(seed).sample(items, len(items)), {}
     for split, size in sizes.items():
-        if size > len(shuffled):
-            raise DataError(f"{len(items):,} items are too few for {sum(sizes.values()):,}: give --items smaller numbers")
         found[split], shuffled = shuffled[:size], shuffled[size:]
     return {**found, rest: shuffled} if rest else found
+
+
+def tenths(items: Sequence[Item]) -> dict[str, int]:
+    """Return the sizes of valid and test where nothing else says them."""
+    return dict.fromkeys(("valid", "test"), max(1, len(items) // 10))
 
 
 def published_splits(args: argparse.Namespace) -> dict[str, list[Item]]:
     """Return the splits of a published set: those with a file of their own, the others drawn from the source."""
     read = SETS[args.name].read
-    files = {split: getattr(args, split) for split in ("valid", "test") if getattr(args, split)}
-    items = [item for path in args.source for item in read(path)]
-    wanted = dict(zip(SPLITS, args.items, strict=True)) if args.items else {}
-    drawn = {split: size for split, size in wanted.items() if split not in files}
-    tenth = {split: len(items) // 10 for split in ("valid", "test") if split not in files}
-    found = share_out(items, drawn or tenth, "" if drawn else "train", args.seed)
+    files = {split: path for split, path in (("valid", args.valid), ("test", args.test)) if path}
+    items = [item for path in args.source for item in cleaned(read(path), args)]
+    wanted = dict(zip(SPLITS, args.items, strict=True)) if args.items else tenths(items)
+    sizes = {split: size for split, size in wanted.items() if split not in files}
+    found = share_out(items, sizes, "" if args.items else "train", args.seed)
     for split, path in files.items():
-        own = list(read(path))
-        found |= share_out(own, {split: wanted.get(split, len(own))}, "", args.seed)
+        own = list(cleaned(read(path), args))
+        found |= share_out(own, {split: wanted[split]} if args.items else {}, "" if args.items else split, args.seed)
     return found
 
 
@@ -93,17 +94,16 @@ def speech_splits(args: argparse.Namespace) -> dict[str, list[Item]]:
     """Return the paragraphs of speeches: one year in so many is test1, the others are drawn from.
 
     Raises:
-        DataError: no speeches, or of too few years.
+        DataError: speeches of too few years.
     """
     files = sorted(path for folder in args.source for path in folder.glob("*.txt"))
-    items = [item for path in files for item in SETS["speeches"].read(path)]
+    items = [item for path in files for item in cleaned(SETS["speeches"].read(path), args)]
     years = sorted({item.values[0] for item in items})
-    held = set(years[args.held_out // 2 :: args.held_out])  # the first and the last stay: what is held out is between others
-    if not held:
-        raise DataError(f"{args.source[0]}: {len(years)} years of speeches: expected more than {args.held_out // 2}")
+    held = set(years[args.held_out // 2 :: args.held_out])  # from the middle of the first ones on: between years that are known
+    if not held or len(held) == len(years):
+        raise DataError(f"{args.source[0]}: speeches of {len(years)} years are too few to hold out one in {args.held_out}")
     known = [item for item in items if item.values[0] not in held]
-    tenths = {"valid": len(known) // 10, "test": len(known) // 10}
-    return {**share_out(known, tenths, "train", args.seed), "test1": [item for item in items if item.values[0] in held]}
+    return {**share_out(known, tenths(known), "train", args.seed), "test1": [item for item in items if item.values[0] in held]}
 
 
 def domain_splits(args: argparse.Namespace) -> dict[str, list[Item]]:
@@ -111,7 +111,6 @@ def domain_splits(args: argparse.Namespace) -> dict[str, list[Item]]:
 
     Raises:
         OptionError: no pair of a name and a path, or one domain alone.
-        DataError: a domain has fewer tokens.
     """
     domains = dict(pair.split("=", 1) for pair in args.source if "=" in pair)
     if len(domains) != len(args.source) or len(domains) < 2:
@@ -119,58 +118,48 @@ def domain_splits(args: argparse.Namespace) -> dict[str, list[Item]]:
     mixed: dict[str, list[Item]] = {split: [] for split in SPLITS}
     for name, path in domains.items():
         files = sorted(Path(path).glob("*.txt")) if Path(path).is_dir() else [Path(path)]
-        lines = [Item((name,), line) for file in files for line in read_lines(file)]
-        chosen = head(random.Random(args.seed).sample(lines, len(lines)), args)
-        tenths = {"valid": len(chosen) // 10, "test": len(chosen) // 10}
-        for split, items in share_out(chosen, tenths, "train", args.seed).items():
+        lines = list(cleaned((Item((name,), line) for file in files for line in read_lines(file)), args))
+        chosen = head(name, random.Random(args.seed).sample(lines, len(lines)), args.tokens)
+        for split, items in share_out(chosen, tenths(chosen), "train", args.seed).items():
             mixed[split] += items
     return {split: random.Random(args.seed).sample(items, len(items)) for split, items in mixed.items()}
 
 
-def head(items: list[Item], args: argparse.Namespace) -> list[Item]:
-    """Return the first items with so many words, an end of each counted.
+def head(name: str, items: list[Item], tokens: int) -> list[Item]:
+    """Return the first items of a domain with so many tokens, an end of each counted.
 
     Raises:
-        DataError: they have fewer.
+        DataError: there are fewer.
     """
     kept, count = [], 0
     for item in items:
-        words = len(words_of(item.text)[: args.max_words])
-        if words:
-            kept.append(item)
-            count += words + 1
-        if count >= args.tokens:
+        kept.append(item)
+        count += len(item.text.split()) + 1
+        if count >= tokens:
             return kept
-    raise DataError(f"{items[0].values[0]} has {count:,} words, and --tokens wants {args.tokens:,}")
+    raise DataError(f"domain {name} has {count:,} tokens: expected --tokens {tokens:,} of each: give fewer, or more text")
 
 
-def write(folder: Path, columns: Sequence[str], splits: dict[str, list[tuple[tuple[str, ...], list[str]]]]) -> None:
+def write(folder: Path, columns: Sequence[str], splits: dict[str, list[Item]]) -> None:
     """Write every split's text and table: all of them, or none where it is interrupted."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".unfinished-") as scratch:
-        for split, rows in splits.items():
-            text = "".join(f"{' '.join(tokens)}\n" for _, tokens in rows)
-            table = "".join("\t".join(row) + "\n" for row in [columns, *(values for values, _ in rows)])
-            Path(scratch, f"{split}.txt").write_text(text, encoding="utf-8")
-            Path(scratch, f"{split}.tsv").write_text(table, encoding="utf-8")
+        for split, items in splits.items():
+            table = [columns, *(item.values for item in items)]
+            for name, lines in ((f"{split}.txt", [item.text for item in items]), (f"{split}.tsv", map("\t".join, table))):
+                Path(scratch, name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         for path in Path(scratch).iterdir():
             path.replace(folder / path.name)
 
 
-def tokenized(items: Iterable[Item], args: argparse.Namespace) -> list[tuple[tuple[str, ...], list[str]]]:
-    """Return values and tokens of each item that has any; a value has no blanks but one between its words."""
-    rows = ((item.values, tokens_of(item.text, args.plain, args.characters, args.max_words)) for item in items)
-    return [(tuple(" ".join(value.split()) for value in values), tokens) for values, tokens in rows if tokens]
-
-
-def report(columns: Sequence[str], splits: dict[str, list[tuple[tuple[str, ...], list[str]]]]) -> str:
+def report(columns: Sequence[str], splits: dict[str, list[Item]]) -> str:
     """Return a line a split: lines, tokens with an end of each line, types, and distinct values of each column."""
     lines = []
-    for split, rows in splits.items():
-        tokens = sum(len(found) + 1 for _, found in rows)
-        types = len({token for _, found in rows for token in found})
-        values = [len({row[place] for row, _ in rows}) for place in range(len(columns))]
-        lines.append([split, *(f"{number:,}" for number in (len(rows), tokens, types, *values))])
+    for split, items in splits.items():
+        types = Counter(token for item in items for token in item.text.split())
+        values = [len({item.values[place] for item in items}) for place in range(len(columns))]
+        counts = (len(items), types.total() + len(items), len(types), *values)
+        lines.append([split, *(f"{count:,}" for count in counts)])
     return aligned(["split", "lines", "tokens", "types", *columns], lines)
 
 
@@ -203,7 +192,7 @@ def parse() -> argparse.Namespace:
         form.add_argument("--characters", action="store_true", default=plain, help="as tokens; a blank is _")
         form.set_defaults(plain=plain, columns=published.columns if published else ("domain",), splits=published_splits)
         if name == "domains":
-            form.add_argument("--tokens", type=positive, default=40_000, metavar="N", help="of each domain, in words (40,000)")
+            form.add_argument("--tokens", type=positive, default=40_000, metavar="N", help="of each domain (40,000)")
             form.set_defaults(splits=domain_splits)
         elif name == "speeches":
             form.add_argument("--held-out", type=positive, default=5, metavar="N", help="one year in so many is test1 (5)")
@@ -219,8 +208,8 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     args = parse()
     try:
-        drawn = args.splits(args)
-        splits = {split: tokenized(drawn[split], args) for split in (*SPLITS, "test1") if split in drawn}
+        found = args.splits(args)
+        splits = {split: found[split] for split in (*SPLITS, "test1") if split in found}
         write(args.folder, args.columns, splits)
     except GrocError as error:
         sys.exit(f"error: {error}")
