@@ -20,6 +20,7 @@ from fairseq.utils import import_user_module
 from fairseq_groc.cli import (
     COMMANDS,
     Command,
+    classify,
     coverage,
     curves,
     evaluate,
@@ -44,6 +45,7 @@ _GROUPS = {
     "data": (preprocess, tables, explain),
     "training": (user_dir, presets),
     "scoring": (score, evaluate, tune, gradient_statistics, remember, export),
+    "contexts": (classify,),
     "analysis": (curves, frequency_bins, coverage, nearest, training_speed),
 }
 if "preprocess" not in COMMANDS:  # this file runs twice where ``python -m`` meets an import of it
