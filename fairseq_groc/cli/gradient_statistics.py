@@ -5,7 +5,6 @@ from pathlib import Path
 
 from fairseq_groc.adapters import OPTIONS
 from fairseq_groc.arguments import add_text, natural, positive
-from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.gradients import mean_squares, path_of, rowless_fingerprint, save_statistics, statistics_of
 from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.scoring import Place
@@ -24,8 +23,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     block = args.tokens_per_sample or OPTIONS["dynamic_block"].default
     folder = args.dest or Path(args.data)
-    if not folder.is_dir():
-        raise OptionError(f"--dest {folder}: there is no such folder")
+    if args.dest:
+        args.dest.mkdir(parents=True, exist_ok=True)
     hub, dataset = open_split(args)
     model, decoder = hub.models[0], hub.models[0].decoder
     decoder.adapter = None

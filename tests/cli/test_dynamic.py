@@ -18,7 +18,7 @@ OTHERS = ["--uniform-weight", "0.05", "--local-weight", "0.1"]
 @pytest.fixture(scope="module")
 def statistics(tmp_path_factory, corpus, models, commands):
     """Return a folder with the statistics of some models and choices."""
-    folder = tmp_path_factory.mktemp("statistics")
+    folder = tmp_path_factory.mktemp("statistics") / "made" / "by the command"
     for head, choice in [
         ("tied", "all"),
         ("tied", "features"),
