@@ -8,7 +8,7 @@ import argparse
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from dataclasses import field, make_dataclass
-from typing import Any, List
+from typing import Any, List, Optional
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
@@ -62,7 +62,7 @@ def as_fields(options: Mapping[str, Option], of_task: bool = False) -> list[tupl
 def _typed(option: Option, inherited: str) -> tuple[Any, Any]:
     default, chosen = option.default, "" if isinstance(option.kind, str) else f": {', '.join(option.kind)}"
     given: dict[str, Any] = {"default_factory": lambda: list(default)} if isinstance(default, list) else {"default": default}
-    kind = List[int] if isinstance(default, list) else type(default)
+    kind = List[int] if isinstance(default, list) else Optional[str] if default is None else type(default)
     return kind, field(**({"default": II(inherited)} if inherited else given), metadata={"help": option.help + chosen})
 
 

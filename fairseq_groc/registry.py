@@ -15,26 +15,29 @@ class Option(NamedTuple):
     """A value that a part can be given.
 
     Args:
-        default: what it is otherwise; an option takes values of its type
+        default: what it is otherwise; an option takes values of its type, a folder a text or None
         help: what it is, for ``--help``
         kind: which values it takes: one of ``KINDS``, or the words that it chooses from
+        several: its name where it takes several values, in ``tune``; empty: the same
     """
 
     default: Any
     help: str
     kind: str | Collection[str] = "number"
+    several: str = ""
 
     def refusal(self, value: Any) -> str | None:
         """Return what is expected in place of a value, or None where it will do."""
         if not isinstance(self.kind, str):
             return None if value in self.kind else f"one of {', '.join(self.kind)}"
         expected, fits = KINDS[self.kind]
-        if isinstance(self.default, list):
+        if isinstance(self.default, list) or self.kind == FOLDER:
             return None if fits(value) else expected
         number = isinstance(value, (int, float)) and isinstance(value, (int, type(self.default))) and not isinstance(value, bool)
         return None if number and -math.inf < value < math.inf and fits(value) else expected
 
 
+FOLDER = "folder"
 KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "weight": ("a number from 0 to below 1", lambda value: 0 <= value < 1),
     "weight or -1": ("a number from 0 to below 1, or -1", lambda value: 0 <= value < 1 or value == -1),
@@ -43,6 +46,7 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "count": ("1 or more", lambda value: value >= 1),
     "natural": ("0 or more", lambda value: value >= 0),
     "number": ("a number", lambda value: True),
+    FOLDER: ("the name of a folder", lambda value: value is None or isinstance(value, str)),
     "counts": (
         "a list of counts like [32,32,64]",
         lambda value: any(value) and all(isinstance(n, int) and n >= 0 for n in value),

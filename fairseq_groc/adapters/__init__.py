@@ -15,8 +15,9 @@ from fairseq_groc.adapters.base import (
     register_cache,
 )
 from fairseq_groc.adapters.caches import LocalCache, UnigramCache
-from fairseq_groc.adapters.dynamic import DynamicEvaluation, Statistics
+from fairseq_groc.adapters.dynamic import DynamicEvaluation
 from fairseq_groc.adapters.mass import Seen
+from fairseq_groc.adapters.statistics import Statistics
 from fairseq_groc.adapters.unbounded import UnboundedCache
 from fairseq_groc.registry import Option
 

@@ -6,7 +6,7 @@ B: streams; T: positions; V: vocabulary; d: size of h.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -14,9 +14,7 @@ import torch
 from torch import Tensor
 
 from fairseq_groc.adapters.base import ADAPTERS, AdapterSettings, Cache, TextAdapter
-from fairseq_groc.adapters.dynamic import Statistics
 from fairseq_groc.adapters.mass import Seen, add_mass, mix_at
-from fairseq_groc.adapters.search import Search
 from fairseq_groc.modules.probabilities import uniform_mixture, uniform_mixture_at
 
 
@@ -160,24 +158,20 @@ class Adapter:
         settings: what to do
         real: mask (V) of the real words, no special symbols and no fillers
         new: mask (V) of those that the training text lacks
-        remembered: entries of another text for the unbounded cache
-        statistics: of the gradients of a training text, for dynamic evaluation
+        opened: what adapters with a history have read from disk, by name: ``AdapterSettings.open``
     """
 
-    def __init__(
-        self,
-        settings: AdapterSettings,
-        real: Tensor,
-        new: Tensor,
-        remembered: Search | None = None,
-        statistics: Statistics | None = None,
-    ):
-        self.settings, self.remembered, self.statistics = settings, remembered, statistics
+    def __init__(self, settings: AdapterSettings, real: Tensor, new: Tensor, opened: Mapping[str, Any] | None = None):
+        self.settings, self.opened = settings, opened or {}
         self.real, self.new = real, new
 
     def with_settings(self, settings: AdapterSettings) -> Adapter:
-        """Return an adapter of the same words and text that does something else."""
-        return Adapter(settings, self.real, self.new, self.remembered, self.statistics)
+        """Return an adapter of the same words that does something else with what is opened."""
+        return Adapter(settings, self.real, self.new, self.opened)
+
+    def about(self) -> dict[str, dict[str, Any]]:
+        """Return by adapter what reports say of what it has opened; see ``TextAdapter.about``."""
+        return {name: ADAPTERS[name].about(one) for name, one in self.opened.items() if one is not None}
 
     def set_vocabulary(self, real: Tensor, new: Tensor) -> None:
         """Go on over another vocabulary in which no word changed its number; the masks are as at the beginning.
@@ -191,7 +185,7 @@ class Adapter:
     def new_adapters(self) -> dict[str, TextAdapter]:
         """Return the adapters with a history that act, by name, each knowing nothing yet."""
         kinds = {name: ADAPTERS[name] for name in self.settings.adapters()}
-        return {name: kind.from_settings(self.settings, getattr(self, kind.reads)) for name, kind in kinds.items()}
+        return {name: kind.from_settings(self.settings, self.opened.get(name)) for name, kind in kinds.items()}
 
     def adapt_model(self, lprobs: Tensor) -> Tensor:
         """Return the discounted and smoothed log-probabilities, (..., V): what needs no history."""

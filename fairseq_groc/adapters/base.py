@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
 from fairseq_groc.adapters.mass import Seen
-from fairseq_groc.adapters.search import Search
 from fairseq_groc.errors import OptionError
-from fairseq_groc.registry import Option, Registry
+from fairseq_groc.registry import FOLDER, Option, Registry, flag
 
+Use = Literal["training", "lines", "new_words", "limit"]  # what adapters may refuse: see ``TextAdapter.refusals``
 ADAPTERS: Registry[type[TextAdapter]] = Registry("adapter")  # those with a history; the first option of each switches it on
 CACHES: dict[str, type[Cache]] = {}  # those of them that are caches
 OPTIONS = ADAPTERS.options
 OPTIONS.update(  # what needs no history; the others are registered beside their classes
-    new_word_discount=Option(1.0, "factor on the probability of words that the training text lacks (paper: 0.1)", "factor"),
-    uniform_weight=Option(0.0, "mix this much of the uniform distribution over all words into the model's", "weight"),
+    new_word_discount=Option(
+        1.0, "factor on the probability of words that the training text lacks (paper: 0.1)", "factor", "discounts"
+    ),
+    uniform_weight=Option(0.0, "mix this much of the uniform distribution over all words into the model's", "weight", "uniform"),
 )
 
 
@@ -44,7 +47,7 @@ def register_cache(name: str, **options: Option) -> Callable[[Any], Any]:
     Raises:
         OptionError: a name that is taken.
     """
-    weight = Option(0.0, f"mass of the {name} cache: 1 - lambda of the paper", "weight")
+    weight = Option(0.0, f"mass of the {name} cache: 1 - lambda of the paper", "weight", "weights")
     add = ADAPTERS.decorator(name, options, lambda cls: {f"{name}_weight": weight})
 
     def register(cls: Any) -> Any:
@@ -91,10 +94,31 @@ class AdapterSettings(SimpleNamespace):
         """Return settings with some other values."""
         return AdapterSettings(**{**vars(self), **values})
 
+    @classmethod
+    def of(cls, cfg: Any) -> AdapterSettings:
+        """Return the settings that an object's attributes say."""
+        return cls(**{name: getattr(cfg, name) for name in OPTIONS})
+
+    def without_idle(self) -> AdapterSettings:
+        """Return settings that do the same, with the defaults of options of adapters that do not act."""
+        acting, others = self._own(), {option for options in ADAPTERS.taken.values() for option in options}
+        return AdapterSettings(**{name: value for name, value in vars(self).items() if name in acting or name not in others})
+
+    def values(self) -> dict[str, Any]:
+        """Return all values but those of folders."""
+        return {name: value for name, value in vars(self).items() if OPTIONS[name].kind != FOLDER}
+
+    def folders(self) -> dict[str, str]:
+        """Return the folders that are given."""
+        return {name: value for name, value in vars(self).items() if OPTIONS[name].kind == FOLDER and value}
+
     def acting(self) -> dict[str, Any]:
-        """Return what is not a default, and all options of the adapters that act."""
-        own = [option for adapter in self.adapters() for option in ADAPTERS.taken[adapter]]
-        return {name: value for name, value in vars(self).items() if value != OPTIONS[name].default or name in own}
+        """Return what is not a default, and all options of the adapters that act, but for folders."""
+        own = self._own()
+        return {name: value for name, value in self.values().items() if value != OPTIONS[name].default or name in own}
+
+    def _own(self) -> set[str]:
+        return {option for adapter in self.adapters() for option in ADAPTERS.taken[adapter]}
 
     def adapters(self) -> list[str]:
         """Return the adapters with a history that act, in their order."""
@@ -113,22 +137,77 @@ class AdapterSettings(SimpleNamespace):
         wanted = (ADAPTERS[name].block_length(self) for name in self.adapters())
         return next((length for length in wanted if length is not None), None)
 
+    def check_block(self, given: int | None) -> None:
+        """Refuse blocks of another length.
+
+        Args:
+            given: ``--tokens-per-sample``; 0 or None: nothing
+
+        Raises:
+            OptionError: an adapter that acts wants another.
+        """
+        for name in self.adapters():
+            wanted = ADAPTERS[name].block_length(self)
+            if given and wanted and given != wanted:
+                raise OptionError(
+                    f"--tokens-per-sample {given}: with {flag(switch_of(name))} {wanted} tokens are read at a time. "
+                    "Give the same, or leave it out."
+                )
+
+    def refuse(self, use: Use) -> None:
+        """Refuse what an adapter that acts does not go with.
+
+        Raises:
+            OptionError: with its reason.
+        """
+        for name in self.adapters():
+            why = ADAPTERS[name].refusals(self).get(use)
+            if why:
+                raise OptionError(why)
+
+    def open(self, model: Any, data: Path) -> dict[str, Any]:
+        """Return what the adapters that act read from disk for a model, by adapter: see ``TextAdapter.open``."""
+        return {name: ADAPTERS[name].open(self, model, data) for name in self.adapters()}
+
 
 class TextAdapter:
     """An adapter with a history: one is made where a group of streams begins, and told of their blocks in turn."""
 
     options: Mapping[str, Option] = {}  # those that it takes, by name
     learns = False  # whether it takes gradients through the model: a pass over a block is recorded then
-    reads = "remembered"  # what it gets from files: an attribute of ``Adapter``
 
     @classmethod
-    def from_settings(cls, settings: AdapterSettings, remembered: Any = None) -> TextAdapter:
+    def from_settings(cls, settings: AdapterSettings, opened: Any = None) -> TextAdapter:
         """Return one that knows nothing yet.
 
         Args:
-            remembered: what it gets from files
+            opened: what ``open`` has read, if anything
         """
         return cls()
+
+    @classmethod
+    def open(cls, settings: AdapterSettings, model: Any, data: Path) -> Any:
+        """Return what it reads from disk for a model, once for all texts; None: nothing.
+
+        Args:
+            model: the decoder, with a ``dictionary`` and a ``fingerprint()`` of its parameters and vocabulary
+            data: the folder of the texts, for what is not in a folder that an option names
+        """
+        return None
+
+    @classmethod
+    def about(cls, opened: Any) -> dict[str, Any]:
+        """Return what reports say of what it has opened.
+
+        ``text``, if it is there, is the digest of a text that is then not scored, ``words`` how many words it brings.
+        """
+        return {}
+
+    @classmethod
+    def refusals(cls, settings: AdapterSettings) -> Mapping[Use, str]:
+        """Return what it does not go with, and why in a line: validation in training, lines by themselves, a vocabulary that
+        words are added to, one that is limited."""
+        return {}
 
     @classmethod
     def block_length(cls, settings: AdapterSettings) -> int | None:
@@ -167,15 +246,6 @@ class TextAdapter:
 
 class Cache(TextAdapter):
     """What a group of streams has said so far, and a distribution over it for each position of the next block."""
-
-    @classmethod
-    def from_settings(cls, settings: AdapterSettings, remembered: Search | None = None) -> Cache:
-        """Return a cache that remembers nothing yet.
-
-        Args:
-            remembered: entries of another text (``--cache-text``)
-        """
-        return cls()
 
     def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> list[Any]:
         """Append a block's entries and return, for every stream, what ``row`` needs.

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from fairseq_groc.adapters.base import AdapterSettings, Cache, register_cache
 from fairseq_groc.adapters.mass import Seen
-from fairseq_groc.adapters.search import Search
 from fairseq_groc.registry import Option
 
 LARGEST = 1 << 25  # similarities held at a time: 128 MB
@@ -58,8 +57,9 @@ def _count(known: Tensor, counts: Tensor, now: Tensor, ones: bool = True) -> tup
 
 @register_cache(
     "local",
-    cache_theta=Option(3.0, "theta of the local cache (paper: 0.5)"),  # the best for composed models on unseen texts
-    cache_size=Option(10_000, "words that the local cache remembers, N", "count"),
+    # the best for composed models on unseen texts
+    cache_theta=Option(3.0, "theta of the local cache (paper: 0.5)", several="thetas"),
+    cache_size=Option(10_000, "words that the local cache remembers, N", "count", "sizes"),
 )
 class LocalCache(Cache):
     """p(w) proportional to the sum of exp(theta h . h_i) over the last N entries i with the word w (GroC, eq. 6).
@@ -75,7 +75,7 @@ class LocalCache(Cache):
         self._begin = self._end = 0
 
     @classmethod
-    def from_settings(cls, settings: AdapterSettings, remembered: Search | None = None) -> LocalCache:
+    def from_settings(cls, settings: AdapterSettings, opened: Any = None) -> LocalCache:
         return cls(settings.cache_theta, settings.cache_size)
 
     def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> list[Any]:

@@ -5,30 +5,24 @@ B: streams; T: positions of a block; d: size of h.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from fairseq_groc.adapters.base import AdapterSettings, TextAdapter, register_adapter
+from fairseq_groc.adapters.base import AdapterSettings, TextAdapter, Use, register_adapter
+from fairseq_groc.adapters.statistics import Statistics, load_statistics
 from fairseq_groc.errors import OptionError
 from fairseq_groc.registry import Option
 
 ALL, ENCODER, HEAD, FEATURES = CHOICES = ("all", "encoder", "head", "features")
-
-
-class Statistics(NamedTuple):
-    """Sizes of a training text's gradients.
-
-    Args:
-        rms: root mean square over the text of every number's gradient, by the name of its tensor
-        mean: of the means of these tensors
-    """
-
-    rms: Mapping[str, Tensor]
-    mean: float
+LINES = (
+    "--dynamic-rate: every line begins anew, lines by themselves leave nothing to learn from. Read a running text "
+    "(score --running; no --sample-break-mode eos), or give 0."
+)
 
 
 class Leaves(Protocol):
@@ -83,14 +77,17 @@ class UpdateRule:
 
 @register_adapter(
     "dynamic",
-    dynamic_rate=Option(0.0, "learning rate eta of dynamic evaluation (Krause et al.: 5e-5); 0: off", "natural"),
-    dynamic_decay=Option(2e-3, "decay lambda to what was trained, where gradients are of mean size", "natural"),
+    dynamic_rate=Option(0.0, "learning rate eta of dynamic evaluation (Krause et al.: 5e-5); 0: off", "natural", "dynamic_rates"),
+    dynamic_decay=Option(2e-3, "decay lambda to what was trained, where gradients are of mean size", "natural", "dynamic_decays"),
     dynamic_epsilon=Option(2e-5, "added to the size of gradients before they are divided by it", "factor"),
     dynamic_block=Option(5, "tokens that are scored before the model learns from them", "count"),
     dynamic_parameters=Option(
         ALL,
         "what learns: all; encoder, not words; head, encoder and head; features, M of h + M h, for each stream by itself",
         CHOICES,
+    ),
+    dynamic_statistics=Option(
+        None, "folder that python -m fairseq_groc gradient-statistics has written to; default: the data folder", "folder"
     ),
 )
 class DynamicEvaluation(TextAdapter):
@@ -105,8 +102,6 @@ class DynamicEvaluation(TextAdapter):
         parameters: which: of ``CHOICES``
     """
 
-    reads = "statistics"
-
     def __init__(self, rule: UpdateRule, block: int, parameters: str):
         self._rule, self._block, self._parameters = rule, block, parameters
         self.learns = parameters != FEATURES
@@ -114,14 +109,31 @@ class DynamicEvaluation(TextAdapter):
         self._pending: list[tuple[Tensor, Tensor]] = []  # what was read, and what came next
 
     @classmethod
-    def from_settings(cls, settings: AdapterSettings, remembered: Statistics | None = None) -> DynamicEvaluation:
-        if remembered is None:
+    def from_settings(cls, settings: AdapterSettings, opened: Statistics | None = None) -> DynamicEvaluation:
+        if opened is None:
             raise OptionError(
                 "--dynamic-rate: there are no gradient statistics. Make them: python -m fairseq_groc gradient-statistics "
                 f"--path CHECKPOINT --data DATA --dynamic-parameters {settings.dynamic_parameters}"
             )
-        rule = UpdateRule(settings.dynamic_rate, settings.dynamic_decay, settings.dynamic_epsilon, remembered)
+        rule = UpdateRule(settings.dynamic_rate, settings.dynamic_decay, settings.dynamic_epsilon, opened)
         return cls(rule, settings.dynamic_block, settings.dynamic_parameters)
+
+    @classmethod
+    def open(cls, settings: AdapterSettings, model: Any, data: Path) -> Statistics:
+        return load_statistics(Path(settings.dynamic_statistics or data), model, settings.dynamic_parameters)
+
+    @classmethod
+    def refusals(cls, settings: AdapterSettings) -> dict[Use, str]:
+        chosen = settings.dynamic_parameters
+        words = (
+            f"--dynamic-parameters {chosen} changes what each word has, so no word can be added (--open-vocabulary): "
+            f"give --dynamic-parameters {ENCODER} or {FEATURES}"
+        )
+        return {
+            "training": "--dynamic-rate is for scoring, and would adapt what is being trained: leave it out of training",
+            "lines": LINES,
+            **({"new_words": words} if chosen in (ALL, HEAD) else {}),
+        }
 
     @classmethod
     def block_length(cls, settings: AdapterSettings) -> int:
@@ -139,7 +151,7 @@ class DynamicEvaluation(TextAdapter):
                 f"Give --dynamic-parameters {FEATURES}, or --dynamic-rate 0."
             )
         if not (running or generating):
-            raise OptionError("--dynamic-rate: lines by themselves leave nothing to learn from. Score a running text, or give 0.")
+            raise OptionError(LINES)
         return True
 
     def before_block(self, model: Any, tokens: Tensor) -> None:

@@ -6,6 +6,7 @@ n: entries; d: size of a key.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import tempfile
 import zlib
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from fairseq_groc.errors import CacheError
 from fairseq_groc.files import replace_file
 
+logger = logging.getLogger(__name__)
 FORMAT = 4  # raise whenever the files or the meaning of what the header says change
 HEADER, KEYS, WORDS = "header.json", "keys.f32", "words.u32"
 # float32: the h of a model may be so alike that half precision leaves nothing of their distances; uint32: 4 * 10**9 words
@@ -161,3 +163,22 @@ def read_header(folder: Path) -> dict[str, Any]:
     if not all(isinstance(header.get(name), kind) for name, kind in kinds.items()) or header["stored"] < 0:
         raise CacheError(f"{folder}/{HEADER} is not readable. {REMEDY}")
     return header
+
+
+def open_store(folder: Path, model: Any) -> EntryStore:
+    """Open the entries of a text that ``python -m fairseq_groc remember`` has stored, to read them.
+
+    Args:
+        model: the decoder that made them
+
+    Raises:
+        CacheError: there are none, or another model's or vocabulary's.
+    """
+    header = read_header(folder)
+    about = {"model": model.fingerprint(), "text": header["text"], "block": header["block"]}
+    store = EntryStore(folder, header["dim"], about, reading=True)
+    largest = int(store.entries()[1].max()) if store.count else 0
+    if largest >= len(model.dictionary):
+        raise CacheError(f"{folder} has word {largest:,} of a vocabulary of {len(model.dictionary):,}: it is damaged. {REMEDY}")
+    logger.info(f"{folder}: {store.count:,} words remembered")
+    return store

@@ -7,22 +7,27 @@ from __future__ import annotations
 
 import itertools
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fairseq_groc.adapters.base import AdapterSettings, Cache, register_cache
+from fairseq_groc.adapters.base import AdapterSettings, Cache, Use, register_cache
 from fairseq_groc.adapters.mass import Seen
 from fairseq_groc.adapters.search import Search, smallest, squared_distances
-from fairseq_groc.adapters.store import Entries, EntryStore
+from fairseq_groc.adapters.store import Entries, EntryStore, open_store
 from fairseq_groc.registry import Option
 
 IN_MEMORY = 4_096  # entries of a stream until they go to disk
 
 
-@register_cache("unbounded", cache_neighbors=Option(1_024, "nearest words that the unbounded cache takes, K", "count"))
+@register_cache(
+    "unbounded",
+    cache_neighbors=Option(1_024, "nearest words that the unbounded cache takes, K", "count", "neighbors"),
+    cache_text=Option(None, "folder from python -m fairseq_groc remember: a text that the unbounded cache sees, too", "folder"),
+)
 class UnboundedCache(Cache):
     """p(w) proportional to the sum of exp(-|h - h_i|^2 / 2 b^2) over the K entries i nearest to h with the word w.
 
@@ -38,8 +43,21 @@ class UnboundedCache(Cache):
         self._streams: list[Search] = []
 
     @classmethod
-    def from_settings(cls, settings: AdapterSettings, remembered: Search | None = None) -> UnboundedCache:
-        return cls(settings.cache_neighbors, remembered)
+    def from_settings(cls, settings: AdapterSettings, opened: Search | None = None) -> UnboundedCache:
+        return cls(settings.cache_neighbors, opened)
+
+    @classmethod
+    def open(cls, settings: AdapterSettings, model: Any, data: Path) -> Search | None:
+        return Search(open_store(Path(settings.cache_text), model)) if settings.cache_text else None
+
+    @classmethod
+    def about(cls, opened: Search) -> dict[str, Any]:
+        return {"path": str(opened.store.folder), "words": opened.store.count, **opened.store.about}  # type: ignore[attr-defined]
+
+    @classmethod
+    def refusals(cls, settings: AdapterSettings) -> dict[Use, str]:
+        why = "a limited vocabulary does not go with --cache-text, whose words may be any: leave one out"
+        return {"limit": why} if settings.cache_text else {}
 
     def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> list[Any]:
         if not self._streams:

@@ -100,8 +100,8 @@ def share(args: Namespace, worker: int) -> dict[str, Any]:
         "new_mass": scores.mass,
         "vocabulary": int((~decoder.matrices.impossible).sum()),
         "known_vocabulary": int((known & ~decoder.matrices.impossible).sum()),
-        "adapters": vars(decoder.adapter.settings) if decoder.adapter else {},
-        "cache_text": remembered(decoder.adapter),
+        "adapters": decoder.adapter.settings.values() if decoder.adapter else {},
+        "opened": decoder.adapter.about() if decoder.adapter else {},
         "block": block,
     }
 
@@ -149,14 +149,6 @@ def known_words(data: Path, dictionary: Any) -> torch.Tensor:
     return torch.from_numpy(known)
 
 
-def remembered(adapter: Any) -> dict[str, Any] | None:
-    """Return which other text an unbounded cache sees, with what its store says of itself, or None."""
-    if adapter is None or adapter.remembered is None:
-        return None
-    store = adapter.remembered.store
-    return {"path": str(store.folder), "words": store.count, **store.about}
-
-
 def make_report(args: Namespace, shares: list[dict[str, Any]]) -> dict[str, Any]:
     """Put the workers' shares together.
 
@@ -184,7 +176,7 @@ def make_report(args: Namespace, shares: list[dict[str, Any]]) -> dict[str, Any]
             "streams": args.streams,
             "block": first["block"],
             "adapters": first["adapters"],
-            "cache_text": first["cache_text"],
+            "opened": first["opened"],
             "remove_bpe": args.remove_bpe,
             "raw": str(args.raw) if args.raw else None,
             "corrections": not args.no_corrections,

@@ -4,9 +4,9 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from fairseq_groc.adapters import OPTIONS
+from fairseq_groc.adapters.statistics import path_of, save_statistics
 from fairseq_groc.arguments import add_text, natural, positive
-from fairseq_groc.errors import OptionError
-from fairseq_groc.evaluation.gradients import mean_squares, path_of, rowless_fingerprint, save_statistics, statistics_of
+from fairseq_groc.evaluation.gradients import mean_squares, statistics_of
 from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.scoring import Place
 from fairseq_groc.files import check_place
@@ -24,18 +24,18 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     block = args.tokens_per_sample or OPTIONS["dynamic_block"].default
     folder = args.dest or Path(args.data)
-    if not folder.is_dir():
-        raise OptionError(f"--dest {folder}: there is no such folder")
+    if args.dest:
+        args.dest.mkdir(parents=True, exist_ok=True)
     hub, dataset = open_split(args)
     model, decoder = hub.models[0], hub.models[0].decoder
     decoder.adapter = None
-    digest = rowless_fingerprint(decoder)
+    digest = decoder.rowless_fingerprint()
     path = path_of(folder, digest, args.dynamic_parameters)
     check_place("--dest", path)
     leaves = decoder.leaves(args.dynamic_parameters)
     squares = mean_squares(model, leaves, dataset, Place(args.streams, block), args.max_batches)
     statistics = statistics_of(squares)
     about = {"parameters": args.dynamic_parameters, "split": args.split, "streams": args.streams, "block": block}
-    save_statistics(path, digest, statistics, decoder, leaves, **about)
+    save_statistics(path, digest, statistics, decoder, leaves.rows, **about)
     numbers = sum(one.numel() for one in statistics.rms.values())
     print(f"{path}: {numbers:,} numbers in {len(statistics.rms)} tensors, mean size of a gradient {statistics.mean:.3g}")

@@ -16,7 +16,6 @@ from fairseq_groc.dictionary import EOS
 from fairseq_groc.errors import CacheError, DataError
 from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.scoring import Place, blocks
-from fairseq_groc.evaluation.stored import fingerprint
 from fairseq_groc.files import check_archive, replace_file, writing_to
 
 logger = logging.getLogger(__name__)
@@ -45,7 +44,7 @@ def remember(args: Namespace) -> None:
     model, padding = hub.models[0], dataset.dictionary.pad()
     model.decoder.adapter = None
     block = hub.task.block_length()
-    about = {"model": fingerprint(model.decoder), "text": digest(Path(args.data, f"{args.split}.bin")), "block": block}
+    about = {"model": model.decoder.fingerprint(), "text": digest(Path(args.data, f"{args.split}.bin")), "block": block}
     store = EntryStore(args.dest, width_of(model), about)
     done, committed = resume(args.dest, model, store), time.monotonic()
     for sample in blocks(model, dataset, Place(1, block), begin=done):

@@ -22,7 +22,6 @@ from fairseq_groc.evaluation.loading import adapter_options, data_lexicon, load
 from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of
 from fairseq_groc.open_vocabulary.new_words import NewWordMass, rate_of_new_words
 from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
-from fairseq_groc.tasks.checks import check_block
 
 logger = logging.getLogger(__name__)
 BLOCK = 512
@@ -36,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--running", action="store_true", help="one running text: do not begin anew at each line")
     add_adapter_arguments(parser)
     _add_vocabulary_arguments(parser)
-    what = f"tokens at a time; default: {BLOCK}, or --dynamic-block"
+    what = f"tokens at a time; default: {BLOCK}, or what an adapter wants"
     parser.add_argument("--tokens-per-sample", type=positive, help=what)
 
 
@@ -122,12 +121,15 @@ def block_lengths(decoder: Any, running: bool, given: int | None) -> tuple[int |
     """Return how many tokens an adapter wants to be read at a time, None for any, and how many are read.
 
     Raises:
-        OptionError: an adapter learns from running text, and these are lines, or its blocks are of another length.
+        OptionError: an adapter does not go with lines by themselves, or its blocks are of another length.
     """
-    wanted = decoder.adapter.settings.block_length() if decoder.adapter else None
-    if wanted and not running:
-        raise OptionError("--dynamic-rate learns from what was read before, and every line begins anew: give --running")
-    check_block(given, wanted)
+    if decoder.adapter is None:
+        return None, given or BLOCK
+    settings = decoder.adapter.settings
+    if not running:
+        settings.refuse("lines")
+    settings.check_block(given)
+    wanted = settings.block_length()
     return wanted, given or wanted or BLOCK
 
 

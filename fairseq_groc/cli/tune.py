@@ -2,38 +2,31 @@
 
 import math
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairseq_groc.adapters import CACHES, OPTIONS, Adapter, AdapterSettings, Cache
+from fairseq_groc.adapters import ADAPTERS, CACHES, OPTIONS, AdapterSettings, Cache
+from fairseq_groc.adapters.base import switch_of
 from fairseq_groc.arguments import add_break_mode, add_out, add_text, positive
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import DataError, OptionError
-from fairseq_groc.evaluation.grid import PASSES, VALUES, WEIGHTS, Grid, model_settings
+from fairseq_groc.evaluation.grid import VALUES, WEIGHTS, Grid
 from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.scoring import Place
 from fairseq_groc.evaluation.stored import TUNED, store_tuned
-from fairseq_groc.evaluation.tuning import Pass, States, best, heat_map, read, remember, search
+from fairseq_groc.evaluation.tuning import States, best, heat_map, read, remember, search
 from fairseq_groc.files import check_place
-from fairseq_groc.registry import flag, shown_value
-from fairseq_groc.tasks.adapting import check_order, check_remembered
+from fairseq_groc.registry import FOLDER, flag, shown_value
+from fairseq_groc.tasks.adapting import check_text
 
-SHORT = {  # names of options here
-    "new_word_discount": "discounts",
-    "uniform_weight": "uniform",
-    "cache_theta": "thetas",
-    "cache_size": "sizes",
-    "cache_neighbors": "neighbors",
-    "dynamic_rate": "dynamic_rates",
-    "dynamic_decay": "dynamic_decays",
-}
+Search = Callable[[Grid, dict[AdapterSettings, float]], Iterable[tuple[AdapterSettings, float]]]  # of what was not tried
 
 
 def _short(name: str) -> str:
     """Return an option's name here."""
-    return "weights" if name in [f"{cache}_weight" for cache in CACHES] else SHORT.get(name, name)
+    return OPTIONS[name].several or name
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -42,7 +35,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     weights = "of the cache, 1 - lambda of the paper; 0: without it"
     parser.add_argument("--weights", type=float, nargs="+", default=WEIGHTS, help=weights)
     for name, option in OPTIONS.items():
-        if _short(name) != "weights":
+        if option.kind == FOLDER:
+            parser.add_argument(flag(name), help=option.help)
+        elif _short(name) != "weights":
             values = VALUES.get(name, (option.default,))
             parser.add_argument(flag(_short(name)), type=type(option.default), nargs="+", default=values, help=option.help)
     parser.add_argument(
@@ -52,115 +47,118 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_break_mode(parser)
     add_out(parser, "JSON file for the whole grid; a heat map is drawn beside it")
     parser.add_argument("--no-store", action="store_true", help="do not make the best the default for this model and data")
-    parser.add_argument("--cache-text", help="folder of a text that the unbounded cache sees, too")
-    parser.add_argument("--dynamic-statistics", help="folder of gradient statistics; default: --data")
 
 
 def run(args: Namespace) -> None:
     check_out(args.out)
-    if args.cache_text and args.cache != "unbounded":
-        raise OptionError("--cache-text does nothing without --cache unbounded: give both, or leave it out")
     if args.cache != "none" and CACHES[args.cache].after_block is not Cache.after_block:
         raise OptionError(f"--cache {args.cache} learns, and tune has the model read the text once: compare settings by evaluate")
-    grids = grids_of(args)
+    given = values_of(args)
     hub, dataset = open_split(args)
     if not args.no_store:
         check_place("--data", Path(args.data) / TUNED)
-    tried: dict[AdapterSettings, float] = {}
-    for grid in grids:
-        tried.update(tune(args, hub, dataset, grid))
+    known: set[AdapterSettings] = set()
+
+    def search_passes(passes: Grid, tried: Any) -> Iterator[tuple[AdapterSettings, float]]:
+        for model in passes.settings():
+            if model not in known:
+                known.add(model)
+                yield from tune(args, hub, dataset, Grid.of(args.cache, given, model)).items()
+
+    tried = search_all(Grid.of_passes(given), dataset.num_tokens_total, not args.no_extend, search_passes)
     settings, ppl = best(tried)
     if ppl == math.inf:
         raise OptionError("with every setting a token is impossible: give --uniform some weights above 0")
-    tell_edges(args, settings)
     print(f"best: {ppl:,.2f}  {describe(settings)}")
     if args.out:
-        rows = [{"perplexity": p, **vars(s)} for s, p in tried.items()]
-        about = {"split": args.split, "tokens": dataset.num_tokens_total, "best": {"perplexity": ppl, **vars(settings)}}
+        rows = [{"perplexity": p, **s.values()} for s, p in tried.items()]
+        about = {"split": args.split, "tokens": dataset.num_tokens_total, "best": {"perplexity": ppl, **settings.values()}}
         write_json(args.out, {**about, "grid": rows})
         drawn = heat_map(tried, args.cache)
         if drawn:
             draw(*drawn, args.out.with_suffix(".png"))
     if not args.no_store:
-        text = str(Path(args.cache_text).resolve()) if args.cache_text and settings.unbounded_weight else None
-        folder = str(Path(args.dynamic_statistics or args.data).resolve()) if settings.dynamic_rate else None
-        known = {"split": args.split, "perplexity": ppl, "tokens": dataset.num_tokens_total}
-        decoder = hub.models[0].decoder
-        store_tuned(Path(args.data), decoder, settings, cache_text=text, dynamic_statistics=folder, **known)
+        found = {"split": args.split, "perplexity": ppl, "tokens": dataset.num_tokens_total}
+        store_tuned(Path(args.data), hub.models[0].decoder, settings, **found)
         print(f"the default from now on for this model over {args.data}")
 
 
-def tell_edges(args: Namespace, settings: AdapterSettings) -> None:
-    """Say where the best of what takes a pass each is the first or last value: there the grid does not grow by itself."""
-    for name in ("dynamic_rate", "dynamic_decay"):
-        values = sorted({*getattr(args, _short(name))})
-        if len(values) > 1 and getattr(settings, name) in (values[0], values[-1]):
-            print(f"best at the edge of {flag(_short(name))}: better ones may lie beyond it")
-
-
-def grids_of(args: Namespace) -> list[Grid]:
-    """Return the grids that the options say, one for each pass of the model.
+def values_of(args: Namespace) -> dict[str, tuple[Any, ...]]:
+    """Return what is to be tried of each option.
 
     Raises:
-        OptionError: a value that its option does not take.
+        OptionError: a value that its option does not take, or an option of an adapter that does not act.
     """
-    given = {name: getattr(args, _short(name)) for name in OPTIONS}
+    typed = {name: getattr(args, _short(name)) for name in OPTIONS}
+    given = {name: (value,) if OPTIONS[name].kind == FOLDER else tuple(value) for name, value in typed.items()}
     for name, values in given.items():
         for value in values:
             expected = OPTIONS[name].refusal(value)
             if expected:
                 raise OptionError(f"{flag(_short(name))} {value}: expected {expected}")
-    idle = [] if any(given["dynamic_rate"]) else [name for name in PASSES if list(given[name]) != [OPTIONS[name].default]]
-    if idle or (args.dynamic_statistics and not any(given["dynamic_rate"])):
-        typed = flag(_short(idle[0])) if idle else "--dynamic-statistics"
-        raise OptionError(f"{typed} does nothing without --dynamic-rates above 0: give both, or leave it out")
-    return [Grid.of(args.cache, given, model) for model in model_settings(given)]
+    refuse_idle(args.cache, given)
+    return given
+
+
+def refuse_idle(cache: str, given: Mapping[str, Sequence[Any]]) -> None:
+    """Refuse options of adapters that do not act, but for numbers of other caches: these have several values by default.
+
+    Raises:
+        OptionError: with the first of them.
+    """
+    for adapter, options in ADAPTERS.taken.items():
+        switch, cached = switch_of(adapter), adapter in CACHES
+        typed = [name for name in options if given[name] != (OPTIONS[name].default,)]
+        idle = [name for name in typed if OPTIONS[name].kind == FOLDER or not cached]
+        if idle and not (adapter == cache if cached else any(given[switch])):
+            needed = f"--cache {adapter}" if cached else f"{flag(_short(switch))} above 0"
+            raise OptionError(f"{flag(_short(idle[0]))} does nothing without {needed}: give both, or leave it out")
 
 
 def tune(args: Namespace, hub: Any, dataset: StreamDataset, grid: Grid) -> dict[AdapterSettings, float]:
     """Let the model read the text as the grid wants it, and return the perplexity of every setting."""
     model, task = hub.models[0], hub.task
     discount = next((factor for factor in args.discounts if factor != 1), 1.0)  # it needs to know which words are new
-    known = task.adapter_for(
-        model.decoder, grid.model.replaced(new_word_discount=discount), args.cache_text, args.dynamic_statistics
-    )
-    check_remembered(task.cfg, known, dataset)
-    check_order(known, dataset)
+    most = max(grid.settings(), key=lambda settings: len(settings.adapters()))
+    known = task.adapter_for(model.decoder, most.replaced(new_word_discount=discount))
+    check_text(task.cfg, known, dataset)
     adapter = known.with_settings(grid.model)
     block = grid.model.block_length() or task.block_length()
     with States(model, dataset, Place(args.streams, block)) as states:
         found = read(states, adapter, args.cache)
-        return search_all(found, states, adapter, grid, extend=not args.no_extend)
+        largest = len(found.lprobs) + sum(read.get("words", 0) for read in adapter.about().values())
+
+        def search_caches(grid: Grid, tried: dict[AdapterSettings, float]) -> Iterator[tuple[AdapterSettings, float]]:
+            remember(found, states, adapter, grid)
+            for settings, ppl in search(found, grid, tried):
+                if math.isnan(ppl) and not grid.model.adapters():
+                    raise DataError("the perplexity is no number: the checkpoint is broken")
+                ppl = math.inf if math.isnan(ppl) else ppl  # steps that were too large
+                print(f"{ppl:>12,.2f}  {describe(settings)}")
+                yield settings, ppl
+
+        return search_all(grid, largest, not args.no_extend, search_caches)
 
 
-def search_all(found: Pass, states: States, adapter: Adapter, grid: Grid, extend: bool) -> dict[AdapterSettings, float]:
-    """Return the perplexity of every setting of a grid, which grows where the best is at its edge; print what is done.
+def search_all(grid: Grid, tokens: int, extend: bool, search: Search) -> dict[AdapterSettings, float]:
+    """Return the perplexity of every setting of a grid, which grows where the best is at its edge; say so.
 
-    Raises:
-        DataError: a perplexity is no number.
+    Args:
+        tokens: what a cache could remember at most
     """
     tried: dict[AdapterSettings, float] = {}
     first = grid
-    largest = len(found.lprobs) + (adapter.remembered.store.count if adapter.remembered else 0)
-    while True:
-        remember(found, states, adapter, grid)
-        for settings, ppl in search(found, grid, tried):
-            if math.isnan(ppl) and not grid.model.adapters():
-                raise DataError("the perplexity is no number: the checkpoint is broken")
-            ppl = math.inf if math.isnan(ppl) else ppl  # steps that were too large
-            print(f"{ppl:>12,.2f}  {describe(settings)}")
-            tried[settings] = ppl
+    more: Grid | None = grid
+    while more is not None:
+        grid = more
+        tried.update(search(grid, tried))
         settings, ppl = best(tried)
-        if ppl == math.inf:
-            return tried
-        edges = [f"{flag(_short(name))} {shown_value(getattr(settings, name))}" for name in grid.edges(settings, largest)]
-        more = grid.grown(settings, largest, first) if extend else None
-        if edges:
+        edges = [f"{flag(name)} {shown_value(getattr(settings, name))}" for name in grid.edges(settings, tokens)]
+        more = grid.grown(settings, tokens, first) if extend and ppl < math.inf else None
+        if edges and ppl < math.inf:
             then = "trying values beyond it" if more else "better ones may lie beyond it"
             print(f"best so far: {ppl:,.2f} at the edge of the grid ({', '.join(edges)}): {then}")
-        if more is None:
-            return tried
-        grid = more
+    return tried
 
 
 def describe(settings: AdapterSettings) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairseq_groc.adapters import ADAPTERS, OPTIONS, AdapterSettings, DynamicEvaluation
+from fairseq_groc.adapters import ADAPTERS, CACHES, OPTIONS, AdapterSettings
 
 WEIGHTS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7)  # of a cache; 0.7 and theta 3 were best for composed models on unseen texts
 VALUES: dict[str, Sequence[float]] = {  # of other options; else their default alone
@@ -16,7 +16,6 @@ VALUES: dict[str, Sequence[float]] = {  # of other options; else their default a
     "cache_theta": (0.0, 0.3, 1.0, 3.0, 10.0),
     "cache_size": (5_000,),  # GroC, appendix C.4
 }
-PASSES = tuple(DynamicEvaluation.options)  # options of what changes the model itself: it reads the text again for each setting
 STEPS = 6  # values that a grid grows by, at most, at either edge of an option
 RATIOS = (2.0, 10.0)  # least and largest, of a value to the one before it where a grid grows
 
@@ -27,57 +26,58 @@ class Grid:
 
     Args:
         cache: a registered one, or none
-        values: sorted, by option: of what concerns the model alone, then of the cache's weight, then of its own options
-        model: settings of what changes the model itself, as it is in the pass that is searched
+        values: sorted, by option: of what needs no history, then of the cache's weight, then of its own options; or of ``passes``
+        model: settings of all other options: of what changes the model itself, as it is in the pass that is searched
     """
 
     cache: str
-    values: dict[str, tuple[float, ...]]
+    values: dict[str, tuple[Any, ...]]
     model: AdapterSettings = field(default_factory=AdapterSettings)
 
     @classmethod
-    def of(cls, cache: str, given: Mapping[str, Sequence[float]], model: AdapterSettings | None = None) -> Grid:
+    def of(cls, cache: str, given: Mapping[str, Sequence[Any]], model: AdapterSettings | None = None) -> Grid:
         """Return the grid of what a cache has of the values given; of other options it has the default."""
         own = ADAPTERS.taken[cache] if cache != "none" else ()
         names = ("new_word_discount", "uniform_weight", *own)
-        values = {name: tuple(sorted({*given.get(name, (OPTIONS[name].default,))})) for name in names}
-        return cls(cache, values, model or AdapterSettings())
+        return cls(cache, _sorted(names, given), model or AdapterSettings())
+
+    @classmethod
+    def of_passes(cls, given: Mapping[str, Sequence[Any]]) -> Grid:
+        """Return the grid of what changes the model itself: its settings are the ``model`` of other grids."""
+        return cls("none", _sorted(passes(), given))
 
     def settings(self) -> list[AdapterSettings]:
-        """Return every combination; without its weight a cache has no options."""
-        found: dict[AdapterSettings, None] = {}
-        for chosen in itertools.product(*self.values.values()):
-            settings = self.model.replaced(**dict(zip(self.values, chosen, strict=True)))
-            alone = self.model.replaced(new_word_discount=chosen[0], uniform_weight=chosen[1])
-            found[settings if settings.caches() else alone] = None
-        return list(found)
+        """Return every combination; where an adapter does not act it has no options."""
+        chosen = (dict(zip(self.values, values, strict=True)) for values in itertools.product(*self.values.values()))
+        return list(dict.fromkeys(self.model.replaced(**one).without_idle() for one in chosen))
 
     def cache_options(self) -> tuple[str, ...]:
         """Return the names of the cache's own options, without its weight."""
         return tuple(ADAPTERS.taken[self.cache])[1:] if self.cache != "none" else ()
 
-    def of_cache(self) -> list[tuple[float, ...]]:
+    def of_cache(self) -> list[tuple[Any, ...]]:
         """Return the combinations of these: what changes how the cache remembers, not how much of it is mixed in."""
         return list(itertools.product(*(self.values[name] for name in self.cache_options()))) if self.cache != "none" else []
 
-    def of_cache_in(self, settings: AdapterSettings) -> tuple[float, ...]:
+    def of_cache_in(self, settings: AdapterSettings) -> tuple[Any, ...]:
         """Return the combination that some settings have."""
         return tuple(getattr(settings, name) for name in self.cache_options())
 
     def edges(self, best: AdapterSettings, tokens: int) -> list[str]:
-        """Return the options of several values of which the best is the first or the last, and others are possible.
+        """Return the options of several numbers of which the best is the first or the last, and others are possible.
 
         Args:
             tokens: what a cache could remember at most
         """
-        found = []
+        found, others = [], {name for adapter in ADAPTERS.keys() - {*best.adapters()} for name in ADAPTERS.taken[adapter]}
         for name, values in self.values.items():
             value, count = getattr(best, name), OPTIONS[name].kind == "count"
+            if name in others or len(values) == 1 or isinstance(value, str):
+                continue
             lower = value == values[0] and value > (1 if count else 0)
             most = {"count": tokens, "weight": 0.99}.get(str(OPTIONS[name].kind), math.inf)
             upper = value == values[-1] and 0 < value < most
-            acts = name not in self.cache_options() or best.caches()
-            if acts and len(values) > 1 and (lower or upper):
+            if lower or upper:
                 found.append(name)
         return found
 
@@ -113,10 +113,12 @@ def _beyond(name: str, values: Sequence[float], upper: bool, tokens: int) -> tup
     return (0.0, rounded) if kind == "weight" and not upper and name != "uniform_weight" else (rounded,)
 
 
-def model_settings(given: Mapping[str, Sequence[Any]]) -> list[AdapterSettings]:
-    """Return every combination of the values given for what changes the model; where nothing does, it has no options."""
-    combined = (
-        AdapterSettings(**dict(zip(PASSES, chosen, strict=True)))
-        for chosen in itertools.product(*(given[name] for name in PASSES))
-    )
-    return list(dict.fromkeys(settings if settings.adapters() else AdapterSettings() for settings in combined))
+def passes() -> tuple[str, ...]:
+    """Return the options of adapters that are no caches: they change the model, which reads the text again for each setting."""
+    return tuple(option for name, options in ADAPTERS.taken.items() if name not in CACHES for option in options)
+
+
+def _sorted(names: Iterable[str], given: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, ...]]:
+    """Return the values of each option once and in order; of those that are not given the default."""
+    values = ((name, {*given.get(name, (OPTIONS[name].default,))}) for name in names)
+    return {name: tuple(sorted(found)) if len(found) > 1 else tuple(found) for name, found in values}

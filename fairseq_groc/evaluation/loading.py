@@ -15,7 +15,7 @@ from fairseq_groc.errors import DataError, GrocError, LexiconError
 from fairseq_groc.files import check_archive
 from fairseq_groc.lexicon import Lexicon, open_lexicons
 from fairseq_groc.lexicon.tables import Origin
-from fairseq_groc.tasks.checks import check_block, check_needed
+from fairseq_groc.tasks.checks import check_needed
 from fairseq_groc.tasks.config import adapter_fields
 
 logger = logging.getLogger(__name__)
@@ -37,6 +37,10 @@ def load(path: str, data: str, **options: Any) -> Any:
             raise DataError(f"{name}: fairseq takes {os.pathsep!r} for the end of a name. Rename it, or make a link to it.")
     from fairseq.models import FairseqLanguageModel
 
+    options["task"] = {
+        **options,
+        "data": str(folder),
+    }  # by section: else fairseq drops options that are newer than the checkpoint
     try:
         check_archive(checkpoint)
         hub = FairseqLanguageModel.from_pretrained(str(checkpoint.parent), checkpoint.name, str(folder), **options).eval()
@@ -92,8 +96,8 @@ def open_split(args: Namespace, **options: Any) -> tuple[Any, StreamDataset]:
     if args.tokens_per_sample:
         cfg.tokens_per_sample = args.tokens_per_sample
     for model in hub.models if args.tokens_per_sample else ():
-        adapter = model.decoder.adapter
-        check_block(args.tokens_per_sample, adapter.settings.block_length() if adapter else None)
+        if model.decoder.adapter:
+            model.decoder.adapter.settings.check_block(args.tokens_per_sample)
     hub.task.check_room()
     if not Path(args.data, f"{args.split}.bin").is_file():
         raise DataError(f"{args.data}/{args.split}.bin not found: preprocess the text, or name another --split")

@@ -1,8 +1,7 @@
-"""What evaluation keeps on disk for a model over a vocabulary: tuned settings of adapters, and remembered text."""
+"""What evaluation keeps on disk for a model over a vocabulary: tuned settings of adapters."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -12,46 +11,34 @@ from typing import Any
 from filelock import FileLock
 
 from fairseq_groc.adapters import OPTIONS, AdapterSettings
-from fairseq_groc.adapters.store import REMEDY, EntryStore, read_header
-from fairseq_groc.dictionary import words_fingerprint
-from fairseq_groc.errors import CacheError, DataError, OptionError
+from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.files import replace_file
-from fairseq_groc.models.matrices_file import fingerprint as module_fingerprint
-from fairseq_groc.registry import shown_value
+from fairseq_groc.registry import FOLDER, shown_value
 
 logger = logging.getLogger(__name__)
 TUNED = "adapters.json"  # in the data folder: settings by the model's fingerprint
 FORMAT = 2  # of it; raise whenever the meaning of the settings or of the fingerprint changes
 
 
-def fingerprint(decoder: Any) -> str:
-    """Return a digest of a decoder's parameters and of its vocabulary: the words, and the lexicon that they were looked up in.
-
-    Buffers are not in it: some come and go with what was read, and those of a vocabulary follow from it.
-    """
-    vocabulary = f"{words_fingerprint(decoder.dictionary.symbols)} {decoder.lexicon_fingerprint}"
-    return hashlib.sha256(f"{module_fingerprint(decoder, buffers=False)} {vocabulary}".encode()).hexdigest()
-
-
-def tuned_adapters(data: Path, decoder: Any) -> tuple[AdapterSettings, str | None, str | None] | None:
-    """Return the settings that were tuned for this model over this folder's vocabulary, with the folders of the text that
-    an unbounded cache remembered and of gradient statistics, and say so; None: there are none.
+def tuned_adapters(data: Path, decoder: Any) -> AdapterSettings | None:
+    """Return the settings that were tuned for this model over this folder's vocabulary, and say so; None: there are none.
 
     Raises:
         DataError: the file is not readable, or has an option of an adapter that is not registered.
     """
     if not os.path.lexists(data / TUNED):  # a link to nothing is no file that nobody has written
         return None
-    tuned = _read(data / TUNED).get(fingerprint(decoder))
+    tuned = _read(data / TUNED).get(decoder.fingerprint())
     if tuned is None:
         return None
     try:
-        settings = AdapterSettings(**tuned["settings"])
+        folders = {name: tuned[name] for name, option in OPTIONS.items() if option.kind == FOLDER and tuned.get(name)}
+        settings = AdapterSettings(**tuned["settings"], **folders)
     except OptionError as error:
         raise DataError(f"{data / TUNED}: {error}") from None
     chosen = ", ".join(f"{name} {shown_value(value)}" for name, value in settings.acting().items())
     logger.info(f"adapters as tuned on '{tuned['split']}' (--no-tuned-adapters leaves them out): {chosen or 'none'}")
-    return settings, tuned.get("cache_text"), tuned.get("dynamic_statistics")
+    return settings
 
 
 def store_tuned(data: Path, decoder: Any, settings: AdapterSettings, **found: Any) -> None:
@@ -59,7 +46,8 @@ def store_tuned(data: Path, decoder: Any, settings: AdapterSettings, **found: An
     path = data / TUNED
     with FileLock(data / f".{TUNED}.lock"):  # another model may be tuned at the same time
         models = _read(path) if path.exists() else {}
-        models[fingerprint(decoder)] = {"settings": settings.acting(), **found}
+        folders = {name: str(Path(folder).resolve()) for name, folder in settings.folders().items()}
+        models[decoder.fingerprint()] = {"settings": settings.acting(), **folders, **found}
         with replace_file(path) as file:
             file.write(json.dumps({"format": FORMAT, "models": models}, indent=1, allow_nan=False) + "\n")
 
@@ -82,24 +70,7 @@ def _in_range(models: Any) -> bool:
     return isinstance(models, dict) and all(
         isinstance(model, dict)
         and isinstance(model.get("settings"), dict)
-        and not any(name in OPTIONS and OPTIONS[name].refusal(value) for name, value in model["settings"].items())
+        and not any(name in OPTIONS and OPTIONS[name].refusal(value) for name, value in {**model, **model["settings"]}.items())
         and isinstance(model.get("split"), str)
-        and all(isinstance(model.get(name), (str, type(None))) for name in ("cache_text", "dynamic_statistics"))
         for model in models.values()
     )
-
-
-def open_remembered(folder: Path, decoder: Any) -> EntryStore:
-    """Open the entries of a text that ``python -m fairseq_groc remember`` has stored.
-
-    Raises:
-        CacheError: there are none, or another model's or vocabulary's.
-    """
-    header = read_header(folder)
-    about = {"model": fingerprint(decoder), "text": header["text"], "block": header["block"]}
-    store = EntryStore(folder, header["dim"], about, reading=True)
-    largest = int(store.entries()[1].max()) if store.count else 0
-    if largest >= len(decoder.dictionary):
-        raise CacheError(f"{folder} has word {largest:,} of a vocabulary of {len(decoder.dictionary):,}: it is damaged. {REMEDY}")
-    logger.info(f"{folder}: {store.count:,} words remembered")
-    return store

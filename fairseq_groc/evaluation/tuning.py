@@ -19,7 +19,7 @@ from fairseq_groc.adapters import OPTIONS, Adapter, AdapterSettings, Memory
 from fairseq_groc.adapters.caches import LocalCache
 from fairseq_groc.adapters.mass import mix
 from fairseq_groc.data.stream_dataset import StreamDataset
-from fairseq_groc.evaluation.grid import PASSES, Grid
+from fairseq_groc.evaluation.grid import Grid, passes
 from fairseq_groc.evaluation.scoring import Place, blocks
 from fairseq_groc.modules.probabilities import perplexity, uniform_mixture_at
 
@@ -171,7 +171,7 @@ def best(tried: Mapping[AdapterSettings, float]) -> tuple[AdapterSettings, float
     """Return the setting with the smallest perplexity; of equals the one nearest to what changes nothing."""
     lowest = min(tried.values())
     equal = [settings for settings, ppl in tried.items() if ppl <= lowest * (1 + TIE)]
-    winner = min(equal, key=lambda s: [_distance(value, OPTIONS[name].default) for name, value in vars(s).items()])
+    winner = min(equal, key=lambda s: [_distance(value, OPTIONS[name].default) for name, value in s.values().items()])
     return winner, tried[winner]
 
 
@@ -188,7 +188,7 @@ def heat_map(
     if axis is None or not tried:
         return None
     winner, _ = best(tried)
-    tried = {s: ppl for s, ppl in tried.items() if all(getattr(s, name) == getattr(winner, name) for name in PASSES)}
+    tried = {s: ppl for s, ppl in tried.items() if all(getattr(s, name) == getattr(winner, name) for name in passes())}
     across = sorted({getattr(s, axis) for s in tried})
     weights = sorted({s.caches()[cache] for s in tried}, reverse=True)
     places: list[list[dict[str, Any]]] = [[{axis: a, f"{cache}_weight": w} for a in across] for w in weights]

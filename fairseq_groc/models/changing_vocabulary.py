@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,12 +11,13 @@ from typing import Any
 import torch
 
 from fairseq_groc.adapters import Adapter
-from fairseq_groc.adapters.dynamic import ALL, ENCODER, FEATURES, HEAD
-from fairseq_groc.dictionary import is_symbol
+from fairseq_groc.dictionary import is_symbol, words_fingerprint
+from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.lexicon.base import Entry, Lexicon
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, Origin
 from fairseq_groc.models.building import lexicon_parts
+from fairseq_groc.models.matrices_file import add_tensors, fingerprint
 from fairseq_groc.models.word_matrices import WordMatrices
 
 _HOLDING = threading.Lock()  # of the module, since models are copied
@@ -42,6 +44,20 @@ class ChangingVocabulary:
         """The fingerprint of the lexicon that the vocabulary's tables come from."""
         return self.origin.lexicon if self.origin else None
 
+    def fingerprint(self: Any) -> str:
+        """Return a digest of the parameters and of the vocabulary: the words, and the lexicon that they were looked up in.
+
+        Buffers are not in it: some come and go with what was read, and those of a vocabulary follow from it.
+        """
+        vocabulary = f"{words_fingerprint(self.dictionary.symbols)} {self.lexicon_fingerprint}"
+        return hashlib.sha256(f"{fingerprint(self, buffers=False)} {vocabulary}".encode()).hexdigest()
+
+    def rowless_fingerprint(self: Any) -> str:
+        """Return a digest of what is there whatever the dictionary: all parameters but the rows of words."""
+        rows = tuple(f"{name}." for name, module in self.named_modules() if isinstance(module, WordRows))
+        named = self.named_parameters()
+        return add_tensors(hashlib.sha256(), ((name, one) for name, one in named if not name.startswith(rows)))
+
     def add_words(self, words: Sequence[str], entries: WordEntries = None) -> list[int]:
         """Append words to the dictionary and to all that goes with it, at the cost of the new words alone.
 
@@ -61,7 +77,7 @@ class ChangingVocabulary:
 
         Raises:
             DataError: something that is no word; then nothing was added.
-            OptionError: each word has something that dynamic evaluation changes; then nothing was added.
+            OptionError: each word has something that an adapter changes; then nothing was added.
         """
         words = self.check_words(words)
         if any(word not in self.dictionary.indices for word in words):
@@ -81,12 +97,8 @@ class ChangingVocabulary:
         Raises:
             OptionError: with what learns.
         """
-        settings = None if self.adapter is None else self.adapter.settings
-        if settings is not None and settings.dynamic_rate > 0 and settings.dynamic_parameters in (ALL, HEAD):
-            raise OptionError(
-                f"--dynamic-parameters {settings.dynamic_parameters} changes what each word has, so no word can be added "
-                f"(--open-vocabulary): give --dynamic-parameters {ENCODER} or {FEATURES}"
-            )
+        if self.adapter is not None:
+            self.adapter.settings.refuse("new_words")
 
     def check_words(self, words: Sequence[str]) -> list[str]:
         """Return a list of words if all of them are words.
@@ -112,11 +124,11 @@ class ChangingVocabulary:
 
         Raises:
             DataError: a word that the vocabulary lacks, or no word at all; then nothing has changed.
-            OptionError: there is a limit already, or another thread's is to be lifted; or an unbounded cache remembers another
-                text, which may have any word.
+            OptionError: there is a limit already, or another thread's is to be lifted; or an adapter goes with none, such as an
+                unbounded cache that remembers another text, which may have any word.
         """
-        if words is not None and self.adapter is not None and self.adapter.remembered is not None:
-            raise OptionError("a limited vocabulary does not go with --cache-text, whose words may be any: leave one out")
+        if words is not None and self.adapter is not None:
+            self.adapter.settings.refuse("limit")
         limit = None
         if words is not None:
             words = _as_words(words)

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fairseq_groc.errors import OptionError
+
 logger = logging.getLogger(__name__)
 
 
@@ -35,12 +37,14 @@ class Averaging(torch.optim.Optimizer):
         arguments, options: of the optimizer
     """
 
+    base = ""  # what makes the steps, as ``--nt-asgd-base`` names it
+
     def __init__(self, *arguments: Any, interval: int = 5, from_start: bool = False, **options: Any):
         super().__init__(*arguments, **options)
         self.interval, self.from_start = interval, from_start
         self.epoch: int | None = None
         self._moved: list[Tensor] = []
-        self._own.update(averaging=False, swapped=False, losses={})  # plain types, which checkpoints hold
+        self._own.update(base=self.base, averaging=False, swapped=False, losses={})  # plain types, which checkpoints hold
 
     @property
     def _own(self) -> dict[str, Any]:
@@ -64,9 +68,9 @@ class Averaging(torch.optim.Optimizer):
             self._own["averaging"] = True
             logger.info(f"averaging begins with epoch {epoch}: what is validated and saved is the mean of the iterates")
 
-    def is_over(self, epoch: int | None = None) -> bool:
-        """Return whether the losses, those before an epoch if one is given, have ceased to fall."""
-        past = [self.losses[e] for e in sorted(self.losses) if epoch is None or e < epoch]
+    def is_over(self, epoch: int) -> bool:
+        """Return whether the losses of the epochs before one have ceased to fall."""
+        past = [self.losses[e] for e in sorted(self.losses) if e < epoch]
         return non_monotonic(past, self.interval)
 
     def step(self, closure: Any = None) -> Any:
@@ -124,10 +128,19 @@ class Averaging(torch.optim.Optimizer):
         return super().state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state; the parameters are those that were saved with it."""
+        """Go on from a state; the parameters are those that were saved with it.
+
+        Raises:
+            OptionError: it is another optimizer's.
+        """
+        saved = state_dict["param_groups"][0]["base"]
+        if saved != self.base:
+            raise OptionError(f"--nt-asgd-base {self.base}: the checkpoint is of {saved}. Give that, or --reset-optimizer")
         super().load_state_dict(state_dict)
         self._moved = []
 
 
 class AveragedSGD(Averaging, torch.optim.SGD):
     """``torch.optim.SGD`` with averages."""
+
+    base = "sgd"

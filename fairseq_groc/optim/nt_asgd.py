@@ -9,11 +9,12 @@ from fairseq.optim import FairseqOptimizer, register_optimizer
 from fairseq.optim.adam import Adam
 from omegaconf import II
 
-from fairseq_groc.errors import OptionError
+from fairseq_groc.errors import OptionError, shown
 from fairseq_groc.optim.averaged_sgd import AveragedSGD, Averaging
-from fairseq_groc.registry import expect, flag
+from fairseq_groc.registry import Option, expect, flag
 
 BETAS, EPS = (0.9, 0.999), 1e-8
+BETA = Option(BETAS[0], "a beta of Adam's", "weight")
 COPIES = "the averages would be those of the parameters' copies. Leave it out"
 OTHER_AVERAGE = "what is saved is an average already. Leave it out"
 SHARED_OUT = "it does not give the optimizer whole parameters. Leave it out"
@@ -30,6 +31,8 @@ HARMLESS = {"zero_sharding": ["none"], "ddp_backend": ["c10d", "legacy_ddp", "no
 
 class AveragedAdam(Averaging, Adam):
     """The Adam of fairseq's ``--optimizer adam`` with averages."""
+
+    base = "adam"
 
 
 @dataclass
@@ -65,7 +68,7 @@ class FairseqNTASGD(FairseqOptimizer):
     The task says which epoch it is and what the losses are, and has the averages swapped in.
 
     Raises:
-        OptionError: options that do not go together, a checkpoint of the other base, or a task that says nothing.
+        OptionError: options that do not go together, or a task that says nothing.
     """
 
     def __init__(self, cfg: NTASGDConfig, params: Any):
@@ -74,7 +77,6 @@ class FairseqNTASGD(FairseqOptimizer):
         kind = AveragedAdam if cfg.nt_asgd_base == "adam" else AveragedSGD
         interval, from_start = cfg.non_monotonic_interval, cfg.average_from_start
         self._optimizer = kind(params, interval=interval, from_start=from_start, **self.optimizer_config)
-        self._optimizer.param_groups[0]["base"] = str(cfg.nt_asgd_base)
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
@@ -83,13 +85,6 @@ class FairseqNTASGD(FairseqOptimizer):
         if self.cfg.nt_asgd_base == "adam":
             given.update(betas=betas(self.cfg.adam_betas), eps=self.cfg.adam_eps)
         return given
-
-    def load_state_dict(self, state_dict: dict[str, Any], optimizer_overrides: Any = None) -> None:
-        """Go on from a checkpoint."""
-        saved, base = state_dict["param_groups"][0]["base"], self.cfg.nt_asgd_base
-        if saved != base:
-            raise OptionError(f"--nt-asgd-base {base}: the checkpoint is of {saved}. Give that, or --reset-optimizer")
-        super().load_state_dict(state_dict, optimizer_overrides)
 
     def step(self, *arguments: Any, **options: Any) -> None:
         """Step, in an epoch that the task has named."""
@@ -105,8 +100,18 @@ def averaging_of(optimizer: Any) -> Averaging | None:
 
 
 def betas(given: Any) -> tuple[float, ...]:
-    """Return Adam's betas from what was typed."""
-    return tuple(ast.literal_eval(given) if isinstance(given, str) else given)
+    """Return Adam's betas from what was typed.
+
+    Raises:
+        OptionError: they are not two numbers from 0 to below 1.
+    """
+    try:
+        found = tuple(ast.literal_eval(given) if isinstance(given, str) else given)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        found = ()
+    if len(found) != 2 or any(BETA.refusal(one) for one in found):
+        raise OptionError(f"--adam-betas {shown(str(given))}: expected two numbers from 0 to below 1, like '{BETAS}'")
+    return found
 
 
 def check(cfg: Any) -> None:

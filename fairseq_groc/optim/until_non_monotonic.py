@@ -24,9 +24,16 @@ class UntilNonMonotonic(FixedLRSchedule):
         averaging = averaging_of(optimizer)
         if averaging is None or not averaging.from_start:
             raise OptionError("--lr-scheduler until_non_monotonic: needs --optimizer nt_asgd --average-from-start")
-        self.averaging = averaging
+        self.averaging, self.over = averaging, False
+
+    def step(self, epoch: int, val_loss: Any = None) -> Any:
+        """Look whether the losses of the epochs before this one end the training: at its end, and where it is resumed."""
+        self.over = self.averaging.is_over(epoch)
+        return super().step(epoch, val_loss)
 
     def step_update(self, num_updates: int) -> Any:
-        """Return the learning rate, or after the last epoch what fairseq ends at."""
+        """Set the learning rate, or after the last epoch what fairseq ends at; on resuming it asks the optimizer."""
         lr = super().step_update(num_updates)
-        return END if self.averaging.is_over() else lr
+        if self.over:
+            self.optimizer.set_lr(END)
+        return END if self.over else lr

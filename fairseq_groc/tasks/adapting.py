@@ -8,50 +8,27 @@ import torch
 from fairseq import utils
 
 from fairseq_groc.adapters import Adapter, AdapterSettings
-from fairseq_groc.adapters.search import Search
 from fairseq_groc.data.fingerprint import digest, trained_words
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.dictionary import real_words
-from fairseq_groc.errors import DataError, OptionError
-from fairseq_groc.evaluation.gradients import load_statistics
-from fairseq_groc.evaluation.stored import open_remembered
+from fairseq_groc.errors import DataError
 
 logger = logging.getLogger(__name__)
 
 
-def make_adapter(
-    cfg: Any, decoder: Any, settings: AdapterSettings, text: str | None = None, statistics: str | None = None
-) -> Adapter:
+def make_adapter(cfg: Any, decoder: Any, settings: AdapterSettings) -> Adapter:
     """Return what some settings make of a trained model's probabilities.
 
     Args:
         cfg: the task's options
-        text: folder of a text that an unbounded cache sees, too
-        statistics: folder of gradient statistics, for dynamic evaluation; None: the data folder
 
     Raises:
-        OptionError: a limited vocabulary, and a text that may have any word; no statistics of this model.
+        OptionError: a limited vocabulary that an adapter does not go with; nothing of this model in a folder.
     """
-    if text and decoder.matrices.limit is not None:
-        raise OptionError("a limited vocabulary does not go with --cache-text, whose words may be any: leave one out")
-    store = Search(open_remembered(Path(text), decoder)) if text else None
-    gradients = None
-    if settings.dynamic_rate > 0:
-        folder = Path(statistics or utils.split_paths(cfg.data)[0])
-        gradients = load_statistics(folder, decoder, settings.dynamic_parameters)
-    return Adapter(settings, decoder.real_words(), new_words(cfg, decoder.dictionary, settings), store, gradients)
-
-
-def check_order(adapter: Adapter | None, dataset: StreamDataset) -> None:
-    """Refuse to learn from a text whose lines begin anew.
-
-    Raises:
-        OptionError: the lines are independent.
-    """
-    if adapter is not None and adapter.settings.dynamic_rate > 0 and dataset.independent_lines:
-        raise OptionError(
-            "--sample-break-mode eos: every line begins anew, and dynamic evaluation would learn nothing. Leave out one of them."
-        )
+    if decoder.matrices.limit is not None:
+        settings.refuse("limit")
+    opened = settings.open(decoder, Path(utils.split_paths(cfg.data)[0]))
+    return Adapter(settings, decoder.real_words(), new_words(cfg, decoder.dictionary, settings), opened)
 
 
 def new_words(cfg: Any, dictionary: Any, settings: AdapterSettings) -> torch.Tensor:
@@ -67,18 +44,22 @@ def new_words(cfg: Any, dictionary: Any, settings: AdapterSettings) -> torch.Ten
     return torch.zeros_like(real) if known is None else real & ~torch.from_numpy(known)
 
 
-def check_remembered(cfg: Any, adapter: Adapter | None, dataset: StreamDataset) -> None:
-    """Refuse to score a text that the unbounded cache remembers beforehand: it would know the answers.
+def check_text(cfg: Any, adapter: Adapter | None, dataset: StreamDataset) -> None:
+    """Refuse to adapt to a text of lines by themselves where an adapter does not, or to one that an adapter has read already: it
+    would know the answers.
 
     Raises:
-        DataError: the remembered text is this one.
+        OptionError, DataError: which.
     """
-    if adapter is None or adapter.remembered is None:
+    if adapter is None:
         return
-    for folder in utils.split_paths(cfg.data):
+    if dataset.independent_lines:
+        adapter.settings.refuse("lines")
+    known = {found["text"]: found["path"] for found in adapter.about().values() if "text" in found}
+    for folder in utils.split_paths(cfg.data) if known else ():
         path = Path(folder, f"{dataset.name}.bin")
-        if path.is_file() and digest(path) == adapter.remembered.store.about["text"]:
-            raise DataError(f"{path} is the text that --cache-text remembers: a cache must not know what it is to predict")
+        if path.is_file() and (found := known.get(digest(path))):
+            raise DataError(f"{path} is the text that is remembered in {found}: a cache must not know what it is to predict")
 
 
 def report_impossible(decoder: Any, dataset: StreamDataset) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from fairseq_groc.adapters import ADAPTERS, OPTIONS
+from fairseq_groc.adapters import ADAPTERS, OPTIONS, AdapterSettings
 from fairseq_groc.adapters.base import switch_of
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import OptionError
@@ -59,37 +59,17 @@ def check_use(cfg: Any) -> None:
 def check_needed(cfg: Any) -> None:
     """Refuse options of adapters that do not act. Not for a checkpoint's own: it keeps the defaults of when it was made."""
     needs = {name: switch_of(adapter) for adapter, options in ADAPTERS.taken.items() for name in options}
-    of_files = {"cache_text": "unbounded_weight", "dynamic_statistics": "dynamic_rate"}
-    given = [name for name in needs if getattr(cfg, name) != OPTIONS[name].default] + [n for n in of_files if getattr(cfg, n)]
-    for name, switch in {**needs, **of_files}.items():
-        if name in given and getattr(cfg, switch) == 0:
+    for name, switch in needs.items():
+        if getattr(cfg, name) != OPTIONS[name].default and getattr(cfg, switch) == 0:
             raise OptionError(f"{flag(name)} does nothing without {flag(switch)}: give both, or leave it out")
-    check_block(getattr(cfg, "tokens_per_sample", 0), cfg.dynamic_block if cfg.dynamic_rate > 0 else None)
-
-
-def check_block(given: int | None, wanted: int | None) -> None:
-    """Refuse blocks of another length than an adapter's.
-
-    Args:
-        given: ``--tokens-per-sample``; 0 or None: nothing
-        wanted: by an adapter; None: any
-
-    Raises:
-        OptionError: they differ.
-    """
-    if given and wanted and given != wanted:
-        raise OptionError(
-            f"--tokens-per-sample {given}: dynamic evaluation reads --dynamic-block {wanted} tokens at a time. "
-            "Give the same, or leave it out."
-        )
+    AdapterSettings.of(cfg).check_block(getattr(cfg, "tokens_per_sample", 0))
 
 
 def check_training(cfg: Any) -> None:
     """Refuse what makes no sense in training."""
     if cfg.export_embeddings:
         raise OptionError("--export-embeddings is for scoring: leave it out of training")
-    if cfg.dynamic_rate > 0:
-        raise OptionError("--dynamic-rate is for scoring, and would adapt what is being trained: leave it out of training")
+    AdapterSettings.of(cfg).refuse("training")
     if int(os.environ.get("WORLD_SIZE", 1)) > 1 and rank_and_world()[1] == 1:
         raise OptionError(
             f"{os.environ['WORLD_SIZE']} workers were started, but are not connected, as fairseq leaves them without GPUs: each "

@@ -18,24 +18,16 @@ DEFAULT_BLOCK = 35  # GroC, appendix B.1
 
 
 @dataclass
-class RememberedConfig(FairseqDataclass):
-    """What adapters take from files."""
+class TunedConfig(FairseqDataclass):
+    """Adapters that nobody gives."""
 
-    cache_text: Optional[str] = field(
-        default=None,
-        metadata={"help": "folder from python -m fairseq_groc remember: a text that the unbounded cache sees, too"},
-    )
-    dynamic_statistics: Optional[str] = field(
-        default=None,
-        metadata={"help": "folder that python -m fairseq_groc gradient-statistics has written to; default: the data folder"},
-    )
     no_tuned_adapters: bool = field(
         default=False, metadata={"help": "do not take the adapters that python -m fairseq_groc tune has found for model and data"}
     )
 
 
 # adapters act wherever a trained model's probabilities are read, never in training
-AdapterConfig = make_dataclass("AdapterConfig", as_fields(OPTIONS), bases=(RememberedConfig,))
+AdapterConfig = make_dataclass("AdapterConfig", as_fields(OPTIONS), bases=(TunedConfig,))
 
 
 @dataclass
@@ -105,5 +97,5 @@ class WordnetLexiconConfig(HeadConfig, AdapterConfig, ResumingConfig):  # type: 
 
 def adapter_fields() -> list[Field[Any]]:
     """Return the task's options of adapters, with those of caches that were registered after it."""
-    names = {f.name for f in fields(RememberedConfig) if f.name != "_name"} | OPTIONS.keys()
+    names = {f.name for f in fields(TunedConfig) if f.name != "_name"} | OPTIONS.keys()
     return [f for f in fields(TASK_DATACLASS_REGISTRY[TASK]) if f.name in names]

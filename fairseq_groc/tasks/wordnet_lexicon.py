@@ -12,7 +12,7 @@ from fairseq.data import Dictionary, iterators
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import register_task
 
-from fairseq_groc.adapters import ADAPTERS, OPTIONS, Adapter, AdapterSettings
+from fairseq_groc.adapters import ADAPTERS, Adapter, AdapterSettings
 from fairseq_groc.data.fingerprint import check_dictionary, folder_dictionary
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
 from fairseq_groc.embeddings import EMBEDDINGS
@@ -23,7 +23,7 @@ from fairseq_groc.models.building import embedding_of
 from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
 from fairseq_groc.models.word_decoder import attach_head
 from fairseq_groc.options import default_settings, head_settings, refuse_unused_of_task, widen
-from fairseq_groc.tasks.adapting import check_order, check_remembered, make_adapter, report_impossible
+from fairseq_groc.tasks.adapting import check_text, make_adapter, report_impossible
 from fairseq_groc.tasks.building import begin_corrections, begin_new_rows, complete, computation_of, lexicon_vocabulary, slowed
 from fairseq_groc.tasks.checks import (
     check_criterion,
@@ -122,11 +122,9 @@ class WordnetLexiconTask(LineContextTask):
         self._decoders.append(model.decoder)
         return model
 
-    def adapter_for(
-        self, decoder: Any, settings: AdapterSettings, text: str | None = None, statistics: str | None = None
-    ) -> Adapter:
-        """Return what some settings make of a trained model's probabilities; the others are as in ``adapting.make_adapter``."""
-        return make_adapter(self.cfg, decoder, settings, text, statistics)
+    def adapter_for(self, decoder: Any, settings: AdapterSettings) -> Adapter:
+        """Return what some settings make of a trained model's probabilities."""
+        return make_adapter(self.cfg, decoder, settings)
 
     def prepare_scoring(self, dataset: StreamDataset | None = None) -> None:
         """Take the adapters that the options say, or else those that were tuned for this very model and data.
@@ -134,18 +132,16 @@ class WordnetLexiconTask(LineContextTask):
         A loaded model gets them once: words that are added later change nothing in that. A model in training has none that
         were tuned.
         """
-        given = AdapterSettings(**{name: getattr(self.cfg, name) for name in OPTIONS})
+        given = AdapterSettings.of(self.cfg)
         folder = Path(utils.split_paths(self.cfg.data)[0])
         for decoder in self._decoders:
             if decoder not in self._prepared:
                 self._prepared.append(decoder)
-                chosen, files = given, [self.cfg.cache_text, self.cfg.dynamic_statistics]
-                if not (given.active() or self.cfg.no_tuned_adapters or self._trains):
-                    chosen, *files = tuned_adapters(folder, decoder) or (given, None, None)
-                decoder.adapter = self.adapter_for(decoder, chosen, *files) if chosen.active() else None
+                fixed = given.active() or self.cfg.no_tuned_adapters or self._trains
+                chosen = given if fixed else tuned_adapters(folder, decoder) or given
+                decoder.adapter = self.adapter_for(decoder, chosen) if chosen.active() else None
             if dataset is not None:
-                check_order(decoder.adapter, dataset)
-                check_remembered(self.cfg, decoder.adapter, dataset)
+                check_text(self.cfg, decoder.adapter, dataset)
                 if not (decoder.adapter and decoder.adapter.settings.uniform_weight):
                     report_impossible(decoder, dataset)
 

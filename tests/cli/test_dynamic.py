@@ -18,7 +18,7 @@ OTHERS = ["--uniform-weight", "0.05", "--local-weight", "0.1"]
 @pytest.fixture(scope="module")
 def statistics(tmp_path_factory, corpus, models, commands):
     """Return a folder with the statistics of some models and choices."""
-    folder = tmp_path_factory.mktemp("statistics")
+    folder = tmp_path_factory.mktemp("statistics") / "made" / "by the command"
     for head, choice in [
         ("tied", "all"),
         ("tied", "features"),
@@ -84,6 +84,24 @@ def test_tuning_searches_rates_and_decays(commands, ours, corpus, models, statis
     assert evaluated(output)[1] == pytest.approx(found["best"]["perplexity"], abs=0.006)
 
 
+def test_tuning_goes_on_beyond_the_edge_of_rates_and_decays(ours, corpus, models, statistics, tmp_path):
+    """A rate far too small and a decay far too large; without the cache, a setting is a pass."""
+    common = ["tune", "--path", models["tied"], "--data", corpus / "union", "--split", "test1", "--cache", "none", "--no-store"]
+    common += ["--uniform", "0.1", "--dynamic-statistics", statistics, "--out", tmp_path / "grid.json"]
+    grid = ["--dynamic-rates", "0", "1e-4", "3e-4", "--dynamic-decays", "0.5", "1"]
+
+    def tried(*options):
+        output = ours(*common, *grid, *options)
+        rows = json.loads((tmp_path / "grid.json").read_text())["grid"]
+        return output, [sorted({row[name] for row in rows}) for name in ("dynamic_rate", "dynamic_decay")]
+
+    output, (rates, decays) = tried()
+    assert "at the edge of the grid (--dynamic-rate 0.0003" in output and "trying values beyond it" in output
+    assert rates[:5] == [0, 1e-4, 3e-4, 9e-4, 2.7e-3] and decays[-3:] == [0.25, 0.5, 1]
+    output, (rates, decays) = tried("--no-extend")
+    assert "better ones may lie beyond it" in output and rates == [0, 1e-4, 3e-4]
+
+
 def test_features_learn_beside_other_streams_and_in_generation(commands, ours, corpus, models, statistics, tmp_path):
     data, model = corpus / "data", models["tied"]
     options = ["--dynamic-rate", "0.05", "--dynamic-parameters", "features", "--dynamic-statistics", statistics]
@@ -101,14 +119,14 @@ def test_what_cannot_be_done_says_why(commands, ours, corpus, models, statistics
     given = [*RATE, "--dynamic-statistics", statistics]
     evaluate = ["evaluate", "--path", model, "--data", data]
     assert "--streams" in ours(*evaluate, *given, "--streams", "4", code=1)
-    assert "eos: every line begins anew" in ours(*evaluate, *given, "--sample-break-mode", "eos", code=1)
-    assert "--tokens-per-sample 35" in ours(*evaluate, *given, "--tokens-per-sample", "35", code=1)
+    assert "every line begins anew" in ours(*evaluate, *given, "--sample-break-mode", "eos", code=1)
+    assert "--tokens-per-sample 35: with --dynamic-rate 5 tokens" in ours(*evaluate, *given, "--tokens-per-sample", "35", code=1)
     assert "gradient-statistics --path" in ours(*evaluate, *RATE, code=1)
     assert "--dynamic-decay does nothing without --dynamic-rate" in ours(*evaluate, "--dynamic-decay", "0.1", code=1)
     assert "--dynamic-parameters some: expected one of all" in ours(*evaluate, *given, "--dynamic-parameters", "some", code=1)
     assert "--dynamic-rate -1: expected 0 or more" in ours(*evaluate, "--dynamic-rate", "-1", code=1)
     score = ["score", corpus / "other.txt", "--path", model, "--data", data, *given]
-    assert "give --running" in ours(*score, code=1)
+    assert "score --running" in ours(*score, code=1)
     assert "--open-vocabulary" in ours(*score, "--running", "--open-vocabulary", code=1)
     tune = ["tune", "--path", model, "--data", data, "--split", "test"]
     assert "--dynamic-decays does nothing without --dynamic-rates" in ours(*tune, "--dynamic-decays", "0.1", code=1)

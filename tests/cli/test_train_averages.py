@@ -110,6 +110,8 @@ def test_finetuning_and_a_reset_go_on_from_the_average(commands, corpus, trained
     losses = [float(loss) for loss in re.findall(r"valid on 'valid' subset \| loss ([\d.]+)", output)]
     assert "stopping training because current learning rate (-1.0)" in output and 3 <= len(losses) < 30
     assert losses[-1] > min(losses[:-2]) and BEGINS.findall(output) == ["1"]
+    again = commands.train(corpus / "data", tmp_path / "ended", *finetuning, *ends)
+    assert "stopping training because current learning rate (-1.0)" in again and "valid on" not in again
 
 
 def test_averages_over_adam_of_composed_words_resume_without_validation(commands, corpus, tmp_path):

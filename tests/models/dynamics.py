@@ -28,7 +28,7 @@ def adapt(model, settings=SETTINGS):
     decoder = model.decoder
     new = torch.arange(len(decoder.dictionary)) >= 10
     statistics = random_statistics(decoder.leaves(settings.dynamic_parameters))
-    decoder.adapter = Adapter(settings, decoder.real_words(), new, statistics=statistics)
+    decoder.adapter = Adapter(settings, decoder.real_words(), new, {"dynamic": statistics})
     return model
 
 

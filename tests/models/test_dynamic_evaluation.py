@@ -76,7 +76,7 @@ def test_the_whole_run_is_krauses_loop(model_of, batches, text, head, words_of):
     static = copy.deepcopy(model)
     static.decoder.adapter = None
     found = scores_of(model, batches(model, text))
-    expected = reference(model, text, model.decoder.adapter.statistics, words_of)
+    expected = reference(model, text, model.decoder.adapter.opened["dynamic"], words_of)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
     assert (found - scores_of(static, batches(static, text))).abs().max() > 1e-2
 
@@ -92,7 +92,7 @@ def test_rows_that_are_both_matrices_stay_one(model_of, batches, text):
     def words_of(theta):
         return theta["E_in"], theta["E_in" if shared else "E_out"], theta["bias"]
 
-    expected = reference(model, text, model.decoder.adapter.statistics, words_of)
+    expected = reference(model, text, model.decoder.adapter.opened["dynamic"], words_of)
     torch.testing.assert_close(scores_of(model, batches(model, text)), expected, rtol=0, atol=1e-10)
 
 

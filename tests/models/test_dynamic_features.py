@@ -11,7 +11,7 @@ def test_features_follow_the_same_rule(model_of, batches, text):
     model = adapt(
         model_of(WORDS, "tied", init_range=0.3).double(), SETTINGS.replaced(dynamic_parameters="features", dynamic_rate=1.0)
     )
-    statistics, tokens = model.decoder.adapter.statistics, [EOS, *torch.cat(list(text)).tolist()]
+    statistics, tokens = model.decoder.adapter.opened["dynamic"], [EOS, *torch.cat(list(text)).tolist()]
     found = scores_of(model, batches(model, text))
     model.decoder.adapter = None
     with torch.no_grad():

@@ -11,7 +11,6 @@ from dynamics import BLOCK, EOS, SETTINGS, WORDS, adapt, scores_of, settings_of
 from fairseq_groc.adapters import Adapter
 from fairseq_groc.cli.score import score_lines
 from fairseq_groc.errors import OptionError
-from fairseq_groc.evaluation.stored import fingerprint
 from fairseq_groc.open_vocabulary.new_words import NewWordMass
 from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
 
@@ -32,13 +31,13 @@ def test_no_score_knows_what_comes_after(model_of, batches, as_lines, head, choi
 @pytest.mark.parametrize("head", ["tied", "bilinear", "compositional_output"])
 def test_what_was_trained_stays(model_of, batches, text, head, choice):
     model = model_of(WORDS, head, init_range=0.3)
-    before, digest = copy.deepcopy(model.state_dict()), fingerprint(model.decoder)
+    before, digest = copy.deepcopy(model.state_dict()), model.decoder.fingerprint()
     with torch.no_grad():
         matrices = model.decoder.matrices()
     adapt(model, settings_of(choice))
     for one in batches(model, text)[:3]:
         scores_of(model, [one])
-        assert fingerprint(model.decoder) == digest
+        assert model.decoder.fingerprint() == digest
         assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
         with torch.no_grad():
             assert all(torch.equal(*pair) for pair in zip(model.decoder.matrices(), matrices, strict=True))
@@ -48,14 +47,14 @@ def test_what_was_trained_stays(model_of, batches, text, head, choice):
 @pytest.mark.parametrize("choice", ["all", "features"])
 def test_an_exception_leaves_the_model_as_it_was(model_of, batches, text, monkeypatch, choice):
     model = adapt(model_of(WORDS, "tied", init_range=0.3), settings_of(choice))
-    read, digest = batches(model, text), fingerprint(model.decoder)
+    read, digest = batches(model, text), model.decoder.fingerprint()
     expected = scores_of(model, read)
     for where in ("query", "log_scores"):
         monkeypatch.setattr(model.decoder.matrices.head, where, lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             model(**read[0]["net_input"])
         monkeypatch.undo()
-    assert fingerprint(model.decoder) == digest and model.decoder.matrices.source is None
+    assert model.decoder.fingerprint() == digest and model.decoder.matrices.source is None
     assert getattr(model.decoder, model.decoder.output_layer_name).change is None
     assert torch.equal(scores_of(model, read), expected)
 

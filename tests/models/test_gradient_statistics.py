@@ -6,16 +6,10 @@ import pytest
 import torch
 from dynamics import PAD, WORDS, random_statistics
 
+from fairseq_groc.adapters.statistics import load_statistics, path_of, save_statistics
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import DataError, OptionError
-from fairseq_groc.evaluation.gradients import (
-    load_statistics,
-    mean_squares,
-    path_of,
-    rowless_fingerprint,
-    save_statistics,
-    statistics_of,
-)
+from fairseq_groc.evaluation.gradients import mean_squares, statistics_of
 from fairseq_groc.evaluation.scoring import Place
 
 
@@ -44,8 +38,8 @@ def test_statistics_move_by_word(model_of, tmp_path):
     model = model_of(WORDS, "tied")
     leaves = model.decoder.leaves("all")
     statistics = random_statistics(leaves)
-    digest = rowless_fingerprint(model.decoder)
-    save_statistics(path_of(tmp_path, digest, "all"), digest, statistics, model.decoder, leaves)
+    digest = model.decoder.rowless_fingerprint()
+    save_statistics(path_of(tmp_path, digest, "all"), digest, statistics, model.decoder, leaves.rows)
     assert all(
         torch.equal(one, statistics.rms[name]) for name, one in load_statistics(tmp_path, model.decoder, "all").rms.items()
     )
@@ -67,9 +61,9 @@ def test_statistics_belong_to_their_model(model_of, tmp_path):
     leaves = model.decoder.leaves("all")
     with pytest.raises(OptionError, match="has no gradient statistics of this model.*--dynamic-parameters all"):
         load_statistics(tmp_path, model.decoder, "all")
-    digest = rowless_fingerprint(model.decoder)
+    digest = model.decoder.rowless_fingerprint()
     path = path_of(tmp_path, digest, "all")
-    save_statistics(path, digest, random_statistics(leaves), model.decoder, leaves)
+    save_statistics(path, digest, random_statistics(leaves), model.decoder, leaves.rows)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(DataError, match="damaged"):
@@ -79,7 +73,7 @@ def test_statistics_belong_to_their_model(model_of, tmp_path):
         next(model.decoder.encoder.parameters())[0] += 1
     with pytest.raises(OptionError, match="no gradient statistics of this model"):
         load_statistics(tmp_path, model.decoder, "all")
-    path.rename(path_of(tmp_path, rowless_fingerprint(model.decoder), "all"))
+    path.rename(path_of(tmp_path, model.decoder.rowless_fingerprint(), "all"))
     with pytest.raises(DataError, match="another format or model"):
         load_statistics(tmp_path, model.decoder, "all")
 

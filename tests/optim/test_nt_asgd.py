@@ -1,5 +1,6 @@
 """The optimizer that fairseq is given: its options, what it refuses, and what the task does for it."""
 
+import re
 from argparse import Namespace
 
 import pytest
@@ -73,6 +74,11 @@ def test_it_is_found_within_amps_and_no_other_is():
         ({}, {"distributed_training": {"ddp_backend": "fully_sharded"}}, "nt_asgd with --ddp-backend fully_sharded: it does"),
         ({}, {"dataset": {"disable_validation": True}}, "it would never begin to average"),
         ({"non_monotonic_interval": -1}, {}, "--non-monotonic-interval -1: expected 0 or more"),
+        *(
+            ({"nt_asgd_base": base, "adam_betas": typed}, {}, f"--adam-betas '{re.escape(str(typed))}': expected two")
+            for base in ("adam", "sgd")
+            for typed in ("(0.9", "0.9", "(0.9, 1)", "(0.9, 0.99, 0.999)", "(None, 0.9)", "[[0.9], 0.9]", "all", [0.9])
+        ),
         ({"adam_eps": 0.1}, {}, "--adam-betas and --adam-eps do nothing without --nt-asgd-base adam"),
         ({"adam_betas": "(0.5, 0.9)"}, {}, "--adam-betas and --adam-eps do nothing without --nt-asgd-base adam"),
     ],
@@ -92,10 +98,16 @@ def test_averaging_from_the_start_needs_no_validation():
     assert built({"average_from_start": True}, dataset={"disable_validation": True})[1].get_lr() == 10
 
 
-def test_a_checkpoint_of_the_other_base_is_refused():
-    state = built({"nt_asgd_base": "adam"})[1].state_dict()
-    with pytest.raises(OptionError, match="--nt-asgd-base sgd: the checkpoint is of adam. Give that, or --reset-optimizer"):
-        built()[1].load_state_dict(state)
+@pytest.mark.filterwarnings("ignore:.*GradScaler")  # there is no GPU, and it is an old name
+@pytest.mark.parametrize("base, other, amp", [("sgd", "adam", False), ("adam", "sgd", False), ("adam", "sgd", True)])
+def test_a_checkpoint_of_the_other_base_is_refused(base, other, amp):
+    state = built({"nt_asgd_base": other})[1].state_dict()
+    parameter, optimizer = built({"nt_asgd_base": base})
+    if amp:
+        optimizer = optim.AMPOptimizer.build_optimizer(config({"nt_asgd_base": base}), [parameter])
+    optimizer.load_state_dict(optimizer.state_dict())
+    with pytest.raises(OptionError, match=f"--nt-asgd-base {base}: the checkpoint is of {other}. Give that, or --reset-opt"):
+        optimizer.load_state_dict(state)
 
 
 def test_a_task_that_does_not_tell_the_epoch_is_refused():
@@ -151,13 +163,13 @@ def test_the_schedule_ends_a_training_by_the_rule():
     optimizer = optim.build_optimizer(cfg.optimizer, [torch.nn.Parameter(torch.zeros(1))])
     schedule = lr_scheduler.build_lr_scheduler(cfg.lr_scheduler, optimizer)
     rates = []
-    for epoch, loss in enumerate((1.0, 2.0, 0.9, 1.0), start=1):
+    for epoch, loss in enumerate((1.0, 2.0, 0.9, 1.0, 0.95), start=1):
         averaging_of(optimizer).losses[epoch] = loss
+        assert schedule.step_update(epoch) == optimizer.get_lr() == 10  # whatever is validated within an epoch
+        schedule.step(epoch + 1, loss)
         rates.append(schedule.step_update(epoch))
-    assert rates == [10, 10, 10, 10]
-    averaging_of(optimizer).losses[5] = 0.95
-    assert schedule.step_update(5) == cfg.optimization.stop_min_lr
-    assert optimizer.get_lr() == 10
+    assert rates == [10, 10, 10, 10, cfg.optimization.stop_min_lr]
+    assert optimizer.get_lr() == cfg.optimization.stop_min_lr  # which fairseq asks where a training is resumed
 
 
 @pytest.mark.parametrize("optimizer", [{}, {"_name": "adam"}])

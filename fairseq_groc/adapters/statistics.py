@@ -1,0 +1,87 @@
+"""Statistics of a training text's gradients, which dynamic evaluation divides by (Krause et al. 2018, section 4), in files.
+
+There is a file for each model and choice of what changes. What a word has its own of moves by word to other dictionaries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.files import check_archive, replace_file
+
+FORMAT = 1  # of the file; raise whenever its meaning or that of the fingerprint changes
+
+
+class Statistics(NamedTuple):
+    """Sizes of a training text's gradients.
+
+    Args:
+        rms: root mean square over the text of every number's gradient, by the name of its tensor
+        mean: of the means of these tensors
+    """
+
+    rms: Mapping[str, Tensor]
+    mean: float
+
+
+def path_of(folder: Path, digest: str, choice: str) -> Path:
+    """Return the file of a model's statistics in a folder, by its ``rowless_fingerprint`` and the choice."""
+    return folder / f"gradients-{digest[:16]}-{choice}.pt"
+
+
+def save_statistics(path: Path, digest: str, statistics: Statistics, decoder: Any, rows: Iterable[str], **about: Any) -> None:
+    """Write the statistics of a model; the file appears whole or not at all.
+
+    Args:
+        rows: names of tensors that have a row a word
+        about: how they were made
+    """
+    header = {"format": FORMAT, "model": digest, "words": decoder.dictionary.symbols, **about}
+    tensors = {name: one.cpu() for name, one in statistics.rms.items()}
+    with replace_file(path, "wb") as file:
+        torch.save({**header, "rows": sorted(rows), "mean": statistics.mean, "rms": tensors}, file)
+
+
+def load_statistics(folder: Path, decoder: Any, choice: str) -> Statistics:
+    """Return a model's statistics from a folder, for its own dictionary.
+
+    Words that the text's dictionary lacked have the mean of the others' rows.
+
+    Raises:
+        OptionError: there are none of this model.
+        DataError: the file is damaged, or of another format.
+    """
+    digest = decoder.rowless_fingerprint()
+    path = path_of(folder, digest, choice)
+    make = f"python -m fairseq_groc gradient-statistics --path CHECKPOINT --data DATA --dynamic-parameters {choice}"
+    if not path.is_file():
+        raise OptionError(
+            f"--dynamic-rate: {folder} has no gradient statistics of this model ({path.name}). Make them: {make}; or give their "
+            "folder: --dynamic-statistics."
+        )
+    try:
+        check_archive(path)
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+        known, fitting = saved["format"], saved["model"] == digest
+        rms, mean, words, rows = dict(saved["rms"]), float(saved["mean"]), list(saved["words"]), list(saved["rows"])
+        for name in rows:
+            rms[name] = moved(rms[name], words, decoder.dictionary.symbols)
+    except Exception:  # whatever zipfile and torch make of a file that is cut
+        raise DataError(f"{path} is damaged. Make it anew: {make}") from None
+    if known != FORMAT or not fitting:
+        raise DataError(f"{path} is of another format or model. Make it anew: {make}")
+    device = next(decoder.parameters()).device
+    return Statistics({name: one.to(device) for name, one in rms.items()}, mean)
+
+
+def moved(rows: Tensor, words: list[str], others: list[str]) -> Tensor:
+    """Return the rows of other words, (V', ...): those of the same words, and for new ones the mean of all rows, (V, ...)."""
+    index = {word: i for i, word in enumerate(words)}
+    source = torch.tensor([index.get(word, len(words)) for word in others], dtype=torch.long)
+    return torch.cat([rows, rows.mean(0, keepdim=True)])[source]
