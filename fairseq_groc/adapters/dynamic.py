@@ -18,7 +18,8 @@ from fairseq_groc.adapters.statistics import Statistics, load_statistics
 from fairseq_groc.errors import OptionError
 from fairseq_groc.registry import Option
 
-ALL, ENCODER, HEAD, FEATURES = CHOICES = ("all", "encoder", "head", "features")
+ALL, ENCODER, HEAD, FEATURES, CONTEXT = CHOICES = ("all", "encoder", "head", "features", "context")
+OF_STREAMS = (FEATURES, CONTEXT)  # of which each stream has its own
 LINES = (
     "--dynamic-rate: every line begins anew, lines by themselves leave nothing to learn from. Read a running text "
     "(score --running; no --sample-break-mode eos), or give 0."
@@ -83,7 +84,8 @@ class UpdateRule:
     dynamic_block=Option(5, "tokens that are scored before the model learns from them", "count"),
     dynamic_parameters=Option(
         ALL,
-        "what learns: all; encoder, not words; head, encoder and head; features, M of h + M h, for each stream by itself",
+        "what learns: all; encoder, not words; head, encoder and head; for each stream by itself: features, M of h + M h; "
+        "context, the vector of its context",
         CHOICES,
     ),
     dynamic_statistics=Option(
@@ -160,7 +162,7 @@ class DynamicEvaluation(TextAdapter):
         Raises:
             OptionError: several streams where they have one model, or numbers that are too coarse.
         """
-        if self.learns and len(tokens) > 1:
+        if self._parameters not in OF_STREAMS and len(tokens) > 1:
             raise OptionError(
                 f"{len(tokens)} streams side by side: dynamic evaluation learns from a text in its order, and a word would be "
                 f"predicted from what comes after it. Give --batch-size 1 (--streams: as many as --workers), or "

@@ -42,6 +42,7 @@ class ContextLayers(nn.Module):
         self.appended = {"rows": size, "one-hot": self.values}.get(bias, 0)  # numbers that each word has for contexts
         self.current: LineContexts | None = None  # of the batch that is read, their index (B, 1) or (B, T)
         self._given: Tensor | None = None
+        self.learned: Tensor | None = None  # what streams add to the vectors of contexts, (B, k), or all of them, (1, k)
         for layer in (self.input, self.shift):
             if layer is not None:
                 nn.init.xavier_uniform_(layer.weight)
@@ -64,6 +65,8 @@ class ContextLayers(nn.Module):
             )
         categories, numbers, index = (batch[name].to(self.embedding.mean.device) for name in ("categories", "numbers", "index"))
         vectors = self.embedding(categories, numbers)
+        if self.learned is not None:
+            vectors, index, categories = _with_learned(vectors, index, categories, self.learned)
         self.current = LineContexts(vectors, index if index.dim() == 2 else index.unsqueeze(1))
         self._given = categories
         try:
@@ -95,6 +98,26 @@ class ContextLayers(nn.Module):
         """Return those of the contexts' vectors (C, size) that positions have, (B, 1, size) or (B, T, size)."""
         assert self.current is not None
         return F.embedding(self.current.index, vectors)
+
+
+def _with_learned(vectors: Tensor, index: Tensor, categories: Tensor, learned: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the vectors, the index and the categories of contexts that each stream changes by itself.
+
+    Args:
+        vectors, categories: of C contexts, (C, ...)
+        index: (B) or (B, T)
+        learned: (B, k), or (1, k) of all streams
+    """
+    streams = len(learned)
+    if streams == 1:
+        return vectors + learned, index, categories
+    apart = (vectors.unsqueeze(1) + learned).flatten(0, 1)  # every context as every stream has it, (C B, k)
+    stream = torch.arange(streams, device=index.device)
+    return (
+        apart,
+        index * streams + (stream if index.dim() == 1 else stream.unsqueeze(1)),
+        categories.repeat_interleave(streams, 0),
+    )
 
 
 def of_hypotheses(batch: Mapping[str, Tensor] | None, count: int) -> Mapping[str, Tensor] | None:

@@ -7,14 +7,14 @@ B: streams; T: positions; V: vocabulary; d: size of h.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_groc.adapters.dynamic import ALL, ENCODER, FEATURES, HEAD, Leaves
+from fairseq_groc.adapters.dynamic import ALL, CONTEXT, ENCODER, FEATURES, HEAD, Leaves
 from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.errors import OptionError
 from fairseq_groc.models.word_matrices import Matrices, WordMatrices
@@ -34,7 +34,8 @@ def leaves_of(decoder: Any, choice: str, streams: int) -> Leaves:
     Raises:
         OptionError: the head cannot change by itself.
     """
-    return FeatureLeaves(decoder, streams) if choice == FEATURES else ParameterLeaves(decoder, choice)
+    of_streams = {FEATURES: FeatureLeaves, CONTEXT: ContextLeaves}
+    return of_streams[choice](decoder, streams) if choice in of_streams else ParameterLeaves(decoder, choice)
 
 
 class ParameterLeaves:
@@ -70,7 +71,7 @@ class ParameterLeaves:
         self.rows = {f"{name}.weight" for name, one in decoder.named_modules() if isinstance(one, WordRows)} & self.tensors.keys()
         self._source = None
         if choice == ENCODER:
-            self._source = self._constant
+            self._source = lambda: _constant(matrices)
         elif choice == HEAD:
             self._embeddings = _embeddings(matrices)
             self._source = self._from_embeddings
@@ -78,17 +79,12 @@ class ParameterLeaves:
             self._hold()
             self._source = self._held
 
-    def _constant(self) -> Matrices:
-        with torch.no_grad():
-            inputs, outputs, bias = self._decoder.matrices.computed()
-        return inputs.detach(), outputs.detach(), bias.detach()
-
     def _from_embeddings(self) -> Matrices:
         return self._decoder.matrices.of_embeddings(self._embeddings)
 
     def _hold(self) -> None:
         """Give every word rows of its own."""
-        inputs, outputs, bias = self._constant()
+        inputs, outputs, bias = _constant(self._decoder.matrices)
         self._impossible = bias.isinf()
         held = {E_IN: inputs, E_OUT: outputs, BIAS: bias.masked_fill(self._impossible, 0)}
         if outputs.data_ptr() == inputs.data_ptr() and outputs.shape == inputs.shape:
@@ -128,8 +124,52 @@ class ParameterLeaves:
         raise OptionError("streams that share one model do not go on from one another")
 
 
-class FeatureLeaves:
-    """A matrix M (d, d) for each stream, from 0: h + M h meets the output embeddings (Krause et al. 2018, section 6: sparse).
+class StreamLeaves:
+    """Numbers of which each stream has its own, all from 0.
+
+    Args:
+        decoder: whose word matrices meet what is read
+        name: of the numbers
+        zeros: of every stream; with one for all of them they share it
+    """
+
+    learns = False
+
+    def __init__(self, decoder: Any, name: str, zeros: Tensor):
+        self._decoder, self._name = decoder, name
+        self.rows: set[str] = set()
+        self._set(zeros)
+
+    def _set(self, own: Tensor) -> None:
+        self.tensors = {self._name: own.detach().requires_grad_()}
+        self.origin = {self._name: torch.zeros_like(own)}
+
+    def read(self, h: Tensor) -> Tensor:
+        """Return h, (B, T, d), which remembers how it was made."""
+        return h
+
+    def acting(self) -> AbstractContextManager[Any]:
+        """Let the decoder read with them."""
+        raise NotImplementedError
+
+    def _met(self, read: Tensor) -> Tensor:
+        return read
+
+    def loss(self, read: Tensor, targets: Tensor) -> Tensor:
+        """Return the sum over what streams have of the mean loss over their possible targets, (B, T)."""
+        with torch.no_grad():
+            _, outputs, bias = self._decoder.matrices()
+        losses, counted = _losses(self._decoder, self._met(read), targets, (outputs.detach(), bias.detach()))
+        own = len(self.tensors[self._name])
+        return (losses.reshape(own, -1).sum(1) / counted.reshape(own, -1).sum(1).clamp(min=1)).sum()
+
+    def reorder(self, order: Tensor) -> None:
+        """Let stream i go on with what stream order[i] has."""
+        self._set(self.tensors[self._name].index_select(0, order))
+
+
+class FeatureLeaves(StreamLeaves):
+    """A matrix M (d, d) for each stream: h + M h meets the output embeddings (Krause et al. 2018, section 6: sparse).
 
     Nothing before h changes, so that gradients need no more than the head.
 
@@ -138,27 +178,19 @@ class FeatureLeaves:
         streams: how many have their own; with 1 all streams share it
     """
 
-    learns = False
-
     def __init__(self, decoder: Any, streams: int):
-        self._decoder = decoder
+        dim = decoder.embed_tokens.embedding_dim
+        super().__init__(decoder, FEATURES, next(decoder.parameters()).new_zeros(streams, dim, dim))
         self._layer = getattr(decoder, decoder.output_layer_name)
-        like, dim = next(decoder.parameters()), decoder.embed_tokens.embedding_dim
-        self._set(like.new_zeros(streams, dim, dim))
-        self.rows: set[str] = set()
         self._own: Tensor | None = None  # h of the last pass, without M
 
-    def _set(self, matrices: Tensor) -> None:
-        self.tensors = {FEATURES: matrices.detach().requires_grad_()}
-        self.origin = {FEATURES: torch.zeros_like(matrices)}
-
-    def _changed(self, h: Tensor) -> Tensor:
+    def _met(self, read: Tensor) -> Tensor:
         matrices = self.tensors[FEATURES]  # of h alone, not of what is appended to it
-        return h + F.pad(h[..., : matrices.size(1)] @ matrices.transpose(1, 2), (0, h.size(-1) - matrices.size(1)))
+        return read + F.pad(read[..., : matrices.size(1)] @ matrices.transpose(1, 2), (0, read.size(-1) - matrices.size(1)))
 
     def _change(self, h: Tensor) -> Tensor:
         self._own = h.detach()
-        return self._changed(h)
+        return self._met(h)
 
     @contextmanager
     def acting(self) -> Iterator[None]:
@@ -174,19 +206,42 @@ class FeatureLeaves:
         assert self._own is not None
         return torch.cat([self._own, h[..., self._own.size(-1) :].detach()], dim=-1)
 
-    def loss(self, read: Tensor, targets: Tensor) -> Tensor:
-        """Return the sum over M's streams of the mean loss over their possible targets, (B, T)."""
-        with torch.no_grad():
-            _, outputs, bias = self._decoder.matrices()
-        losses, counted = _losses(self._decoder, self._changed(read), targets, (outputs.detach(), bias.detach()))
-        own = len(self.tensors[FEATURES])
-        return (losses.reshape(own, -1).sum(1) / counted.reshape(own, -1).sum(1).clamp(min=1)).sum()
-
     def reorder(self, order: Tensor) -> None:
-        """Let stream i go on with the M of stream order[i]."""
-        self._set(self.tensors[FEATURES].index_select(0, order))
+        super().reorder(order)
         if self._own is not None:
             self._own = self._own.index_select(0, order)
+
+
+class ContextLeaves(StreamLeaves):
+    """What each stream adds to the vectors of its contexts: a user or a source that is learned from what it says.
+
+    Nothing else changes, as in Jaech and Ostendorf (2018b, "Personalized language model for query auto-completion").
+
+    Args:
+        decoder: that reads contexts
+        streams: how many have their own; with 1 all streams share it
+
+    Raises:
+        OptionError: the decoder reads none.
+    """
+
+    learns = True
+
+    def __init__(self, decoder: Any, streams: int):
+        if decoder.contexts is None:
+            raise OptionError("--dynamic-parameters context: this model reads no contexts. Give another choice.")
+        super().__init__(decoder, CONTEXT, next(decoder.parameters()).new_zeros(streams, decoder.contexts.embedding.dim))
+
+    @contextmanager
+    def acting(self) -> Iterator[None]:
+        """Let the contexts' vectors change."""
+        contexts, matrices = self._decoder.contexts, self._decoder.matrices
+        before, contexts.learned = contexts.learned, self.tensors[CONTEXT]
+        source, matrices.source = matrices.source, lambda: _constant(matrices)
+        try:
+            yield
+        finally:
+            contexts.learned, matrices.source = before, source
 
 
 def _losses(decoder: Any, h: Tensor, targets: Tensor, matrices: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
@@ -194,6 +249,13 @@ def _losses(decoder: Any, h: Tensor, targets: Tensor, matrices: tuple[Tensor, Te
     pad = decoder.dictionary.pad()
     targets = targets.masked_fill(decoder.matrices.unpredictable().to(targets.device)[targets], pad)
     return decoder.own_losses(h, matrices, targets).masked_fill(targets == pad, 0), targets != pad
+
+
+def _constant(matrices: WordMatrices) -> Matrices:
+    """Return the matrices as they were trained, without gradients."""
+    with torch.no_grad():
+        inputs, outputs, bias = matrices.computed()
+    return inputs.detach(), outputs.detach(), bias.detach()
 
 
 def _embeddings(matrices: WordMatrices) -> Tensor:

@@ -78,8 +78,8 @@ def text(as_lines):
 def batches():
     """Return a function from a model and lines to the batches of their text."""
 
-    def batch(model, lines, streams=1, block=5):
-        dataset = StreamDataset(lines, "text", model.decoder.dictionary, independent_lines=False, carries_state=True)
+    def batch(model, lines, streams=1, block=5, contexts=None):
+        dataset = StreamDataset(lines, "text", model.decoder.dictionary, False, carries_state=True, contexts=contexts)
         return [dataset[plan] for plan in dataset.plan(1, streams, 1, block)]
 
     return batch
