@@ -108,9 +108,7 @@ class FactorCell(nn.Module):
                 left, right = _combined(vectors, self.left)[0], _combined(vectors, self.right)[0]
                 change = (left @ right).t()  # (3d, e + d)
                 inward, recurrent = inward + change[:, : x.size(2)], recurrent + change[:, x.size(2) :]
-            # c beside the inputs does what V c does as a bias
-            x = torch.cat([x, vectors[index].expand(*x.shape[:2], -1)], 2)
-            inward = torch.cat([inward, self.context_bias], 1)
+            x, inward = _beside(x, vectors, index), torch.cat([inward, self.context_bias], 1)
         bias = _four(self.bias + self._one())
         weights = [_four(inward), _four(recurrent), bias, torch.zeros_like(bias)]
         tracked = self.training or torch.is_grad_enabled()  # cuDNN has no gradient otherwise
@@ -121,18 +119,22 @@ class FactorCell(nn.Module):
         self, x: Tensor, h: Tensor, m: Tensor, kept: Tensor | None, vectors: Tensor | None, index: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Run the recurrence with a factor, recurrent dropout or layer normalisation."""
-        bias = self.bias if self.gain is not None else self.bias + self._one()
-        gates = F.linear(x, self.weight_ih, bias)
-        factor = None
-        if self.context_bias is not None and vectors is not None and index is not None:
-            gates = gates + F.linear(vectors, self.context_bias)[index]
-            if self.left is not None and self.right is not None:
-                inward, left = _combined(vectors, self.left).split([x.size(2), self.units], 1)
-                factor = Factor(products_at(x, inward, index), left, _combined(vectors, self.right), index)
+        gates, factor = self._inputs(x, vectors, index)
         recurrent = self.weight_hh.t()
         if self.gain is None:
             return coupled_lstm(gates, recurrent, h, m, factor, kept)
         return coupled_loop(gates, recurrent, h, m, self._normalised, factor, kept)
+
+    def _inputs(self, x: Tensor, vectors: Tensor | None, index: Tensor | None) -> tuple[Tensor, Factor | None]:
+        """Return what the inputs give to the gates, (T, B, 3d), and the factor of the recurrence."""
+        bias = self.bias if self.gain is not None else self.bias + self._one()
+        if self.context_bias is None or vectors is None or index is None:
+            return F.linear(x, self.weight_ih, bias), None
+        gates = F.linear(_beside(x, vectors, index), torch.cat([self.weight_ih, self.context_bias], 1), bias)
+        if self.left is None or self.right is None:
+            return gates, None
+        inward, left = _combined(vectors, self.left).split([x.size(2), self.units], 1)
+        return gates, Factor(products_at(x, inward, index), left, _combined(vectors, self.right), index)
 
     def _normalised(self, z: Tensor) -> Tensor:
         assert self.gain is not None and self.shift is not None
@@ -153,6 +155,11 @@ class FactorCell(nn.Module):
 
 def _glorot(inputs: int, outputs: int) -> float:
     return math.sqrt(6 / (inputs + outputs))
+
+
+def _beside(x: Tensor, vectors: Tensor, index: Tensor) -> Tensor:
+    """Return inputs with c beside them, (T, B, e + k): times [W, V] that is W x + V c."""
+    return torch.cat([x, vectors[index].expand(*x.shape[:2], -1)], 2)
 
 
 def _combined(vectors: Tensor, basis: Tensor) -> Tensor:

@@ -14,8 +14,7 @@ class Groups(NamedTuple):
     """g groups of up to n of B rows, all rows of a group with the same matrix."""
 
     matrix: Tensor  # of each group, (g)
-    rows: Tensor  # that are in a group, (g, n); what fills a group is any row
-    real: Tensor  # 1 where a row is no filling, (g, n)
+    rows: Tensor  # of all groups, (g n); what fills a group is any row
     place: Tensor  # of each row in the groups, (B), as a number below g n
 
 
@@ -34,11 +33,9 @@ def grouped(index: Tensor, count: int) -> Groups | None:
     rows, slots = _slots(index, counts.to(index.device), groups.to(index.device), size)
     total = int(groups.sum())
     matrix = torch.repeat_interleave(torch.arange(count), groups).to(index.device)
-    filled = index.new_zeros(2, total * size)
-    filled[0, slots], filled[1, slots] = rows, 1
-    place = torch.empty_like(index)
-    place[rows] = slots
-    return Groups(matrix, filled[0].view(total, size), filled[1].view(total, size), place)
+    filled, place = index.new_zeros(total * size), torch.empty_like(index)
+    filled[slots], place[rows] = rows, slots
+    return Groups(matrix, filled, place)
 
 
 def _best_size(counts: Tensor) -> int:

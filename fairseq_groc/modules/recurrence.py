@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fairseq_groc.modules.grouping import grouped
+from fairseq_groc.modules.grouping import Groups, grouped
 from fairseq_groc.modules.positions import Varying, by_matrix
 
 
@@ -47,16 +47,10 @@ def coupled_lstm(
         kept: k, (T, B, d); None: ones
     """
     if factor is None:
-        return _PerStream.apply(gates, weight, h, m, kept, None, None, None, None, None, None)
-    inner, left, right, index = factor
-    if index.dim() == 2:
-        return _PerPosition.apply(gates, weight, h, m, kept, inner, left, right, index)
-    groups = grouped(index, len(left))
-    if groups is None:
-        return _PerStream.apply(gates, weight, h, m, kept, inner.unsqueeze(2), left[index], right[index], None, None, None)
-    inner = inner.index_select(1, groups.rows.flatten()).unflatten(1, groups.rows.shape)
-    factors = inner, left[groups.matrix], right[groups.matrix], groups.rows, groups.place
-    return _PerStream.apply(gates, weight, h, m, kept, *factors, groups.real.unsqueeze(2).to(inner))
+        return _PerStream.apply(gates, weight, h, m, kept, None, None, None, None, None)
+    if factor.context.dim() == 2:
+        return _PerPosition.apply(gates, weight, h, m, kept, *factor)
+    return _PerStream.apply(gates, weight, h, m, kept, *factor, grouped(factor.context, len(factor.left)))
 
 
 def coupled_loop(
@@ -85,30 +79,32 @@ def coupled_loop(
 
 
 class _Steps:
-    """The steps of a block: what the backward pass needs of each."""
+    """The steps of a block: what the backward pass needs of each. ``z``, (B, 3d) at each step, is for the gates."""
 
     def __init__(self, gates: Tensor, h: Tensor, m: Tensor, kept: Tensor | None):
         length, (streams, size) = len(gates), h.shape
-        self.acts, self.kept = torch.empty_like(gates, memory_format=torch.contiguous_format), kept
-        self.h, self.m = (gates.new_empty(length + 1, streams, size) for _ in range(2))  # before the first step, and after each
-        self.q = gates.new_empty(length, streams, size)  # tanh(m)
-        self.h[0], self.m[0] = h, m
+        self._acts, self._kept = gates.new_empty(gates.shape), kept
+        self._h, self._m = (gates.new_empty(length + 1, streams, size) for _ in range(2))  # before the first step, after each
+        self._q = gates.new_empty(length, streams, size)  # tanh(m)
+        self._h[0], self._m[0] = h, m
+        # views of every step, made at once: one by one they take as long as what is done with them
+        self.z, self.h, self._ms, self._qs = (x.unbind() for x in (self._acts, self._h, self._m, self._q))
+        self._j, self._f, self._o = (x.unbind() for x in self._acts.chunk(3, 2))
+        self._fo = self._acts[..., size:].unbind()
 
-    def take(self, t: int, z: Tensor) -> None:
-        """Take step t, whose gates are z (B, 3d) before what bends them."""
-        acts, size = self.acts[t], self.h.size(2)
-        torch.tanh(z[:, :size], out=acts[:, :size])
-        torch.sigmoid(z[:, size:], out=acts[:, size:])
-        j, f, o = acts.chunk(3, 1)
-        torch.lerp(j if self.kept is None else j * self.kept[t], self.m[t], f, out=self.m[t + 1])
-        torch.tanh(self.m[t + 1], out=self.q[t])
-        torch.mul(self.q[t], o, out=self.h[t + 1])
+    def take(self, t: int) -> None:
+        """Take step t from its gates, which become what they let through."""
+        j = self._j[t].tanh_()
+        self._fo[t].sigmoid_()
+        torch.lerp(j if self._kept is None else j * self._kept[t], self._ms[t], self._f[t], out=self._ms[t + 1])
+        torch.tanh(self._ms[t + 1], out=self._qs[t])
+        torch.mul(self._qs[t], self._o[t], out=self.h[t + 1])
 
     def saved(self) -> tuple[Tensor | None, ...]:
-        return self.acts, self.kept, self.h, self.m, self.q
+        return self._acts, self._kept, self._h, self._m, self._q
 
     def result(self) -> tuple[Tensor, Tensor]:
-        return self.h[1:], self.m[-1].clone()
+        return self._h[1:], self._m[-1].clone()
 
 
 class _StepsBack:
@@ -116,29 +112,30 @@ class _StepsBack:
 
     def __init__(self, saved: tuple[Tensor, ...], grad_h: Tensor, grad_m: Tensor):
         acts, kept, h, m, q = saved
-        j, self._f, o = acts.chunk(3, 2)
-        masked = j if kept is None else j * kept
-        slopes = 1 - j * j if kept is None else (1 - j * j) * kept
-        self.dz = torch.cat([slopes * (1 - self._f), (m[:-1] - masked) * self._f * (1 - self._f), q * o * (1 - o)], 2)
-        self._to_m, self._grad_h = (1 - q * q) * o, grad_h
+        j, f, o = acts.chunk(3, 2)
+        self.dz, closed = torch.empty_like(acts), 1 - f
+        of_j, of_f, of_o = self.dz.chunk(3, 2)
+        slopes = closed - closed * j * j
+        torch.mul(closed.mul_(f), m[:-1] - (j if kept is None else j * kept), out=of_f)
+        of_j.copy_(slopes if kept is None else slopes.mul_(kept))
+        torch.mul(q * o, 1 - o, out=of_o)
         self.dh, self.dm = torch.zeros_like(h[0]), grad_m.clone()
+        to_m = (1 - q * q).mul_(o)
+        self._z, self._o, self._f, self._to_m, self._grad_h = (x.unbind() for x in (self.dz, of_o, f, to_m, grad_h))
+        self._jf = self.dz[..., : 2 * h.size(2)].unflatten(2, (2, -1)).unbind()  # (B, 2, d)
 
     def take(self, t: int) -> Tensor:
         """Return dz of step t; ``dh`` is to be made from it."""
-        dz, (streams, size) = self.dz[t], self.dh.shape
         dh = self.dh + self._grad_h[t]
         self.dm.addcmul_(dh, self._to_m[t])
-        dz[:, : 2 * size].view(streams, 2, size).mul_(self.dm.unsqueeze(1))
-        dz[:, 2 * size :].mul_(dh)
+        self._jf[t].mul_(self.dm.unsqueeze(1))
+        self._o[t].mul_(dh)
         self.dm *= self._f[t]
-        return dz
+        return self._z[t]
 
 
 class _PerStream(torch.autograd.Function):
-    """With g groups of n streams, each of one context: inner is (T, g, n, r), left (g, d, r), right (g, r, 3d).
-
-    rows None: each stream is a group. inner None: nothing changes the weights.
-    """
+    """With a context for each stream, or none. In groups of g streams of one context a_t is (g, n, r)."""
 
     @staticmethod
     def forward(
@@ -151,43 +148,46 @@ class _PerStream(torch.autograd.Function):
         inner: Tensor | None,
         left: Tensor | None,
         right: Tensor | None,
-        rows: Tensor | None,
-        place: Tensor | None,
-        real: Tensor | None,
+        index: Tensor | None,
+        groups: Groups | None,
     ) -> tuple[Tensor, Tensor]:
-        steps, ranks = _Steps(gates, h, m, kept), None if inner is None else torch.empty_like(inner)
-        for t in range(len(gates)):
-            z = torch.addmm(gates[t], steps.h[t], weight)
-            if ranks is not None and inner is not None and left is not None and right is not None:
-                torch.baddbmm(inner[t], _together(steps.h[t], rows), left, out=ranks[t])
-                _add(z, ranks[t], right, place)
-            steps.take(t, z)
-        ctx.save_for_backward(*steps.saved(), weight, left, right, rows, place, real, ranks)
+        steps, ranks = _Steps(gates, h, m, kept), None
+        if inner is not None and left is not None and right is not None:
+            matrix = index if groups is None else groups.matrix
+            ctx.shapes = left.shape, right.shape
+            left, right, ranks = left[matrix], right[matrix], _grouped(inner, groups)
+        for t, (x, before, z) in enumerate(zip(gates.unbind(), steps.h, steps.z, strict=False)):
+            torch.addmm(x, before, weight, out=z)
+            if ranks is not None and left is not None and right is not None:
+                _add(z, ranks[t].baddbmm_(_together(before, groups), left), right, groups)
+            steps.take(t)
+        ctx.save_for_backward(*steps.saved(), weight, left, right, index, ranks)
+        ctx.groups = groups
         return steps.result()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_h: Tensor, grad_m: Tensor) -> tuple[Tensor | None, ...]:
-        *saved, weight, left, right, rows, place, real, ranks = ctx.saved_tensors
-        steps = _StepsBack(tuple(saved), grad_h, grad_m)
+        *saved, weight, left, right, index, ranks = ctx.saved_tensors
+        steps, groups = _StepsBack(tuple(saved), grad_h, grad_m), ctx.groups
         back = weight.t().contiguous()
-        s = None if ranks is None else torch.empty_like(ranks)
+        if ranks is not None:
+            s, left, right = torch.empty_like(ranks), *(x.transpose(1, 2).contiguous() for x in (left, right))
         for t in reversed(range(len(grad_h))):
             dz = steps.take(t)
             steps.dh = torch.mm(dz, back)
-            if s is not None:
-                torch.bmm(_together(dz, rows), right.transpose(1, 2), out=s[t])
-                _add(steps.dh, s[t], left.transpose(1, 2), place)
+            if ranks is not None:
+                _add(steps.dh, torch.bmm(_together(dz, groups), right, out=s[t]), left, groups)
         before = saved[2][:-1]
         plain = steps.dz, _product(before, steps.dz), steps.dh, steps.dm, None
-        if s is None:
-            return *plain, *[None] * 6
-        if real is not None:
-            s *= real
-            ranks = ranks * real
-        of_left = _products(_gathered(before, rows), _turned(s))
-        of_right = _products(_turned(ranks), _gathered(steps.dz, rows))
-        return *plain, s, of_left, of_right, None, None, None
+        if ranks is None:
+            return *plain, *[None] * 5
+        s, ranks = _apart(s, groups), _apart(ranks, groups)
+        of_left, of_right = (
+            a.new_zeros(shape).index_add_(0, index, torch.bmm(a.permute(1, 2, 0), b.transpose(0, 1)))
+            for shape, a, b in zip(ctx.shapes, (before, ranks), (s, steps.dz), strict=True)
+        )
+        return *plain, s, of_left, of_right, None, None
 
 
 class _PerPosition(torch.autograd.Function):
@@ -206,13 +206,16 @@ class _PerPosition(torch.autograd.Function):
         right: Tensor,
         index: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        steps, ranks, own = _Steps(gates, h, m, kept), torch.empty_like(inner), Varying(index, left, right)
-        for t in range(len(gates)):
+        steps, ranks, own = (
+            _Steps(gates, h, m, kept),
+            inner.clone(memory_format=torch.contiguous_format),
+            Varying(index, left, right),
+        )
+        for t, (x, before, z) in enumerate(zip(gates.unbind(), steps.h, steps.z, strict=False)):
             own.move(t)
-            z = torch.addmm(gates[t], steps.h[t], weight)
-            torch.baddbmm(inner[t].unsqueeze(1), steps.h[t].unsqueeze(1), own.left, out=ranks[t].unsqueeze(1))
-            _add(z, ranks[t].unsqueeze(1), own.right, None)
-            steps.take(t, z)
+            torch.addmm(x, before, weight, out=z)
+            _add(z, ranks[t].unsqueeze(1).baddbmm_(before.unsqueeze(1), own.left), own.right, None)
+            steps.take(t)
         ctx.save_for_backward(*steps.saved(), weight, left, right, index, ranks)
         return steps.result()
 
@@ -235,32 +238,31 @@ class _PerPosition(torch.autograd.Function):
         return steps.dz, _product(before, steps.dz), steps.dh, steps.dm, None, *grads, None
 
 
-def _together(x: Tensor, rows: Tensor | None) -> Tensor:
+def _together(x: Tensor, groups: Groups | None) -> Tensor:
     """Return rows of x (B, size) in their groups, (g, n, size)."""
-    return x.unsqueeze(1) if rows is None else x.index_select(0, rows.flatten()).unflatten(0, rows.shape)
+    return x.unsqueeze(1) if groups is None else x.index_select(0, groups.rows).view(len(groups.matrix), -1, x.size(1))
 
 
-def _add(x: Tensor, a: Tensor, b: Tensor, place: Tensor | None) -> None:
+def _grouped(x: Tensor, groups: Groups | None) -> Tensor:
+    """Return a copy of x (T, B, size) in groups, (T, g, n, size)."""
+    return (
+        x.unsqueeze(2).clone(memory_format=torch.contiguous_format)
+        if groups is None
+        else x.index_select(1, groups.rows).unflatten(1, (len(groups.matrix), -1))
+    )
+
+
+def _apart(x: Tensor, groups: Groups | None) -> Tensor:
+    """Return x (T, g, n, size) by streams, (T, B, size)."""
+    return x.squeeze(2) if groups is None else x.flatten(1, 2).index_select(1, groups.place)
+
+
+def _add(x: Tensor, a: Tensor, b: Tensor, groups: Groups | None) -> None:
     """Add a (g, n, r) times b (g, r, size) to x (B, size)."""
-    if place is None:
+    if groups is None:
         x.unsqueeze(1).baddbmm_(a, b)
     else:
-        x += torch.bmm(a, b).flatten(0, 1).index_select(0, place)
-
-
-def _gathered(x: Tensor, rows: Tensor | None) -> Tensor:
-    """Return x (T, B, size) by groups, (g, n T, size)."""
-    x = x.transpose(0, 1)  # (B, T, size)
-    return x if rows is None else x.index_select(0, rows.flatten()).unflatten(0, rows.shape).flatten(1, 2)
-
-
-def _turned(a: Tensor) -> Tensor:
-    """Return a (T, g, n, r) by groups, (g, n T, r)."""
-    return a.permute(1, 2, 0, 3).flatten(1, 2)
-
-
-def _products(a: Tensor, b: Tensor) -> Tensor:
-    return torch.bmm(a.transpose(1, 2), b)
+        x += torch.bmm(a, b).view(-1, x.size(1)).index_select(0, groups.place)
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from cli_helpers import ROOT
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.wordnet import find_wordnet
 
-NAMED = ("adding_words", "caches", "losses", "scaling", "scoring", "training_speed")
+NAMED = ("adding_words", "caches", "factor_cell", "losses", "scaling", "scoring", "training_speed")
 RUN = {name: ["python", ROOT / "benchmarks" / f"{name}.py"] for name in NAMED}
 NAMES = ["tied", "lstm_lm (fairseq)", "plain PyTorch loop"]
 
@@ -34,6 +34,14 @@ def test_caches(commands, tmp_path):
     rows = [rf"^ +300 {way} +{cache} +\d+ \(" for way in ways for cache in ("no cache", "unigram", "local", "unbounded")]
     assert [row for row in rows if not re.search(row, output, re.MULTILINE)] == []
     assert json.loads((tmp_path / "caches.json").read_text())["ms"]["300"]
+
+
+def test_factor_cell(commands, tmp_path):
+    output = commands.ok(*RUN["factor_cell"], "--out", tmp_path, "--shapes", "dbpedia", "--steps", "2", "--dense-steps", "2")
+    assert re.search(r"^nn.LSTM( +[\d,.]+){4} +1.00 +1.00 to 1.00$", output, re.MULTILINE)
+    found = json.loads((tmp_path / "factor-cell.json").read_text())["shapes"]["dbpedia"]
+    assert len(found["ways"]) == 9 and {len(times["seconds"]) for times in found["ways"].values()} == {2}
+    assert 0 < found["difference"] < 1e-5 < found["dense to FactorCell"][0]
 
 
 def test_training_speed_beside_other_programs(commands, corpus):

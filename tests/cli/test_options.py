@@ -1,5 +1,6 @@
 """Every option of ours arrives, from the command line and from YAML."""
 
+import itertools
 from dataclasses import fields
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
 from fairseq_groc.cli.presets import preset_config, table
+from fairseq_groc.encoders import ENCODERS
 from fairseq_groc.errors import OptionError
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModelConfig
 from fairseq_groc.options import (
@@ -93,6 +95,10 @@ GIVEN = {
     "prefix_encoder": "awd_lstm",
     "weight_dropout": 0.125,
     "decoder_output_dim": 15,
+    "context_rank": 3,
+    "recurrent_dropout": 0.125,
+    "layer_norm": "gates",
+    "factor_init": "zero-right",
 }
 
 
@@ -111,10 +117,12 @@ def own(config):
     return names - {"data", "_name"}
 
 
-def given_to(head):
-    """Return what a head takes of what is given, and the flags of it."""
+def given_to(head, encoder="awd_lstm"):
+    """Return what a head and a prefix encoder take of what is given, and the flags of it."""
     unused = SHARED_OPTIONS.keys() - {**TRAINING, **options_of(head)}.keys()
-    given = {**{name: value for name, value in GIVEN.items() if name not in unused}, "output_head": head}
+    unused |= ENCODERS.options.keys() - ENCODERS.taken[encoder].keys()
+    given = {name: value for name, value in GIVEN.items() if name not in unused}
+    given |= {"output_head": head, "prefix_encoder": encoder}
     typed = ([flag(name)] if value is True else [flag(name), str(value).replace(" ", "")] for name, value in given.items())
     return given, [part for parts in typed for part in parts]
 
@@ -126,11 +134,15 @@ HEADS_TOGETHER = (
     "mixture_of_softmaxes",
     "lookup",
 )  # take all options there are
+ENCODERS_TOGETHER = ("awd_lstm", "factor_cell")
 
 
-@pytest.mark.parametrize("head", HEADS_TOGETHER)
-def test_every_option_arrives_from_the_command_line(head):
-    given, flags = given_to(head)
+@pytest.mark.parametrize(
+    "head, encoder",
+    [*((head, "awd_lstm") for head in HEADS_TOGETHER), *(("lookup", encoder) for encoder in ENCODERS_TOGETHER[1:])],
+)
+def test_every_option_arrives_from_the_command_line(head, encoder):
+    given, flags = given_to(head, encoder)
     cfg = parse("--arch", "groc_lstm_lm_ptb", *flags)
     for section, config in ((cfg.task, WordnetLexiconConfig), (cfg.model, GrocLSTMLanguageModelConfig)):
         for name in own(config) & given.keys():
@@ -139,7 +151,8 @@ def test_every_option_arrives_from_the_command_line(head):
 
 def test_those_are_all_options():
     assert own(WordnetLexiconConfig) | own(GrocLSTMLanguageModelConfig) == set(GIVEN)
-    assert {name for head in HEADS_TOGETHER for name in given_to(head)[0]} == set(GIVEN)
+    together = itertools.product(HEADS_TOGETHER, ENCODERS_TOGETHER)
+    assert {name for head, encoder in together for name in given_to(head, encoder)[0]} == set(GIVEN)
 
 
 @pytest.mark.parametrize("arch", sorted(PRESETS))
