@@ -25,6 +25,10 @@ _COLORS = {
     "adaptive": "#CC79A7",
     "convolutional": "#56B4E9",
     "lookup": "#999999",
+    "factorcell": "#D55E00",
+    "concatcell": "#0072B2",
+    "softmaxbias": "#009E73",
+    "unadapted": "#444444",
 }
 
 

@@ -1,0 +1,198 @@
+"""Pictures of what contexts do: maps of their vectors, confusion, accuracy against perplexity, a measure over an option.
+
+They are those of Jaech and Ostendorf (2018), Figures 1, 3, 5 and 6; Figure 2 is in ``likelihood_ratios``.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairseq_groc.data.text import escaped
+from fairseq_groc.errors import OptionError
+from fairseq_groc.evaluation.classification import scikit_learn
+from fairseq_groc.evaluation.results import color_of, pyplot, save_figure
+
+Floats = NDArray[np.float64]
+SIGMAS = 1.5  # of an ellipse (Figure 6)
+MARKERS = "os^Dv*Px"
+DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
+# where a text may be beside its point: points to the right and up; the nearest first
+PLACES = [(x * away, y * away) for away in (6, 18, 32, 48) for x, y in DIRECTIONS]
+
+
+class Point(NamedTuple):
+    """A model in a picture: its numbers, and what sets it apart from others of its series, or ""."""
+
+    x: float
+    y: float
+    label: str = ""
+
+
+class Label(NamedTuple):
+    """A text at a place."""
+
+    text: str
+    x: float
+    y: float
+    color: str
+    weight: str = "normal"
+
+
+def nearest(vectors: Floats, names: Sequence[str], count: int) -> dict[str, list[tuple[str, float]]]:
+    """Return the values whose vectors have the smallest distances to that of each value, with these.
+
+    Args:
+        vectors: (n, k)
+        names: of the values, (n)
+        count: of neighbours, n - 1 at most
+    """
+    if len(names) < 2:
+        return {name: [] for name in names}
+    search = scikit_learn("sklearn.neighbors").NearestNeighbors(n_neighbors=min(count, len(names) - 1)).fit(vectors)
+    distances, places = search.kneighbors()  # of the points themselves: none is its own neighbour
+    return {
+        name: [(names[place], float(distance)) for place, distance in zip(*row, strict=True)]
+        for name, row in zip(names, zip(places, distances, strict=True), strict=True)
+    }
+
+
+def draw_map(vectors: Floats, names: Sequence[str], path: Path, groups: Sequence[str] | None = None) -> None:
+    """Save context vectors on their two principal axes: named points, or an ellipse for each group of three or more.
+
+    Args:
+        vectors: (n, k)
+        names: of the values, (n)
+        groups: that of each value, (n), such as a hotel's city; None: every value stands for itself
+
+    Raises:
+        OptionError: there are not two axes.
+    """
+    if min(vectors.shape) < 2:
+        raise OptionError(
+            f"context vectors ({vectors.shape[0]}, {vectors.shape[1]}): a map is of two values, and of two dimensions"
+        )
+    projection = scikit_learn("sklearn.decomposition").PCA(2)
+    points = projection.fit_transform(vectors)
+    shares = projection.explained_variance_ratio_
+    figure, axes = pyplot().subplots(figsize=(8, 6))
+    if groups is None:
+        axes.scatter(*points.T, s=18, color="#0072B2", zorder=3)
+        labels = [Label(name, float(point[0]), float(point[1]), "black") for name, point in zip(names, points, strict=True)]
+        axes.margins(0.12)
+    else:
+        labels = list(_ellipses(axes, points, np.asarray(groups)))
+        axes.set_title(f"ellipses: {SIGMAS} standard deviations of a group", fontsize=10)
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.set(xlabel=f"first axis ({shares[0]:.0%} of the variance)", ylabel=f"second axis ({shares[1]:.0%})")
+    _write_labels(axes, labels, points if groups is None else None)
+    save_figure(figure, path)
+
+
+def _ellipses(axes: Any, points: Floats, groups: NDArray[Any]) -> Iterator[Label]:
+    """Draw a Gaussian's ellipse for each group, and yield name, centre and colour."""
+    patch = import_module("matplotlib.patches").Ellipse
+    for number, name in enumerate(dict.fromkeys(groups.tolist())):
+        own, color = points[groups == name], f"C{number % 10}"
+        axes.scatter(*own.T, s=6, color=color, alpha=0.35, linewidth=0)
+        centre = own.mean(0)
+        if len(own) > 2:
+            variances, directions = np.linalg.eigh(np.cov(own.T))
+            width, height = 2 * SIGMAS * np.sqrt(np.maximum(variances, 0))
+            angle = np.degrees(np.arctan2(directions[1, 0], directions[0, 0]))
+            axes.add_patch(patch(centre, width, height, angle=angle, facecolor=color, alpha=0.15, linewidth=0))
+            axes.add_patch(patch(centre, width, height, angle=angle, fill=False, edgecolor=color))
+        yield Label(name, float(centre[0]), float(centre[1]), color, "bold")
+
+
+def draw_confusion(confusion: NDArray[np.int64], names: Sequence[str], path: Path) -> None:
+    """Save how many lines of each class (rows) are guessed to be of which (columns).
+
+    Args:
+        confusion: (n, n)
+        names: of the classes, (n)
+    """
+    figure, axes = pyplot().subplots(figsize=[2.5 + 0.45 * len(names)] * 2)
+    shares = confusion / np.maximum(confusion.sum(1, keepdims=True), 1)
+    display = scikit_learn("sklearn.metrics").ConfusionMatrixDisplay(shares, display_labels=names)
+    display.plot(ax=axes, cmap="Blues", colorbar=False, text_kw={"fontsize": 8}, im_kw={"vmin": 0, "vmax": 1})
+    for text, count in zip(display.text_.flat, confusion.flat, strict=True):
+        text.set_text(f"{count:,}" if count else "")
+    axes.set_xticks(axes.get_xticks(), names, rotation=45, ha="right", rotation_mode="anchor", parse_math=False)
+    axes.set_yticks(axes.get_yticks(), names, parse_math=False)
+    axes.set(xlabel="guess", ylabel="context of the line")
+    axes.set_title(f"{confusion.sum():,} lines, coloured by share of the row", fontsize=10)
+    save_figure(figure, path)
+
+
+def draw_accuracies(series: Mapping[str, Sequence[Point]], path: Path) -> None:
+    """Save accuracy (y) against perplexity (x) of models by class, the best at the upper right, as the paper has them."""
+    figure, axes = _series(series, joined=False)
+    axes.invert_xaxis()
+    axes.set(xlabel="perplexity, lower to the right", ylabel="accuracy")
+    axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.4g}%")
+    _label_series(axes, series, {name: max(points, key=lambda p: (p.y, -p.x)) for name, points in series.items()})
+    save_figure(figure, path)
+
+
+def draw_sweep(series: Mapping[str, Sequence[Point]], option: str, measure: str, path: Path) -> None:
+    """Save a measure (y) over the values of an option (x), such as perplexity over ranks, joined for each series."""
+    figure, axes = _series(series, joined=True)
+    axes.set(xlabel=option, ylabel=measure)
+    _label_series(axes, series, {name: max(points) for name, points in series.items()})
+    save_figure(figure, path)
+
+
+def _series(series: Mapping[str, Sequence[Point]], joined: bool) -> tuple[Any, Any]:
+    figure, axes = pyplot().subplots(figsize=(7, 4.6))
+    for number, (name, points) in enumerate(series.items()):
+        own = sorted(points) if joined else points
+        style = {"color": color_of(name, number), "marker": MARKERS[number % len(MARKERS)], "markersize": 6}
+        axes.plot([p.x for p in own], [p.y for p in own], linestyle="-" if joined else "none", alpha=0.85, **style)
+    axes.margins(0.15)
+    axes.grid(alpha=0.25)
+    return figure, axes
+
+
+def _label_series(axes: Any, series: Mapping[str, Sequence[Point]], named: Mapping[str, Point]) -> None:
+    """Write a series' name at one of its points, and at each point what its label is: no legend."""
+    labels: list[Label] = []
+    for number, (name, points) in enumerate(series.items()):
+        color, chosen = color_of(name, number), named[name]
+        labels.append(Label(f"{name}, {chosen.label}" if chosen.label else name, chosen.x, chosen.y, color, "bold"))
+        labels += [Label(point.label, point.x, point.y, color) for point in points if point.label and point != chosen]
+    _write_labels(axes, labels, np.array([[p.x, p.y] for points in series.values() for p in points]))
+
+
+def _write_labels(axes: Any, labels: Sequence[Label], points: Floats | None) -> None:
+    """Write texts, each where it covers fewest of the texts before it and of the points; far ones with a line to their point.
+
+    Args:
+        points: not to be covered, (n, 2); None: a text may be on its own point, and on others
+    """
+    Text = import_module("matplotlib.text").Text
+    figure, taken = axes.figure, list[Any]()
+    figure.tight_layout()
+    figure.canvas.draw()  # places are final from here on
+    pixels = axes.transData.transform(np.empty((0, 2)) if points is None else points)
+    for text, x, y, color, weight in labels:
+        tries = []
+        for right, up in PLACES if points is not None else [(0, 0), *PLACES]:
+            sides = {"ha": ("center", "left", "right")[np.sign(right)], "va": ("center", "bottom", "top")[np.sign(up)]}
+            line = {"arrowstyle": "-", "color": color, "linewidth": 0.5} if max(abs(right), abs(up)) > 6 else None
+            style = {"color": color, "fontsize": 9, "fontweight": weight, "parse_math": False}
+            where = {"xytext": (right, up), "textcoords": "offset points", "arrowprops": line}
+            note = axes.annotate(escaped(text), (x, y), **where, **sides, **style)
+            note.update_positions(figure.canvas.get_renderer())
+            box = Text.get_window_extent(note).padded(4)  # without the line, with the room of a marker
+            outside = not all(axes.bbox.contains(*corner) for corner in (box.min, box.max))
+            tries.append((sum(map(box.overlaps, taken)) + box.count_contains(pixels) + 2 * outside, note, box))
+            if not tries[-1][0]:
+                break
+        _, chosen, box = min(tries, key=lambda one: one[0])
+        for _, note, _ in tries:
+            note.set_visible(note is chosen)
+        taken.append(box)
