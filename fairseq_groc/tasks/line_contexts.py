@@ -1,6 +1,7 @@
 """A task whose models may know the context of a line: from data folder, command line, hub or typed text to batches."""
 
 import logging
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from omegaconf import OmegaConf
 
 from fairseq_groc.contexts.arrays import open_contexts
 from fairseq_groc.contexts.schema import Contexts, Schema
-from fairseq_groc.data.stream_dataset import open_text
+from fairseq_groc.data.stream_dataset import LinesForInference, open_text
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.tasks.averaging import AveragingTask
 
@@ -25,6 +26,7 @@ class LineContextTask(AveragingTask):
     dictionary: Any
     schema: Schema | None = None  # of the model; None: it reads no contexts
     _typed: list[Contexts] | None = None  # of lines that were typed
+    _batches: deque[dict[str, Any]] = deque()  # of those of them that were put together and not yet read
 
     def find_schema(self, settings: dict[str, Any], saved: dict[str, Any] | None) -> Schema | None:
         """Return what the model knows of lines: the checkpoint's, or in training that of the data.
@@ -67,14 +69,14 @@ class LineContextTask(AveragingTask):
             )
         return self.schema.rows(arrays)
 
-    def of_inference(self, lines: int) -> Contexts | None:
-        """Return the contexts of lines that are given without a split: as they were typed, or one for all of them."""
-        if self.schema is None:
-            return None
+    def lines_for_inference(self, tokens: list[Any]) -> LinesForInference:
+        """Return lines that are given without a split, in the contexts that were typed, or in one for all of them."""
         typed, self._typed = self._typed, None
-        if typed and len(typed) == lines:
-            return joined(typed)
-        return repeated(self.schema.parse(self.cfg.context), lines) if self.cfg.context else None
+        if typed and len(typed) == len(tokens):
+            self._batches = deque()
+            return TypedLines(tokens, self.dictionary, joined(typed), self._batches)
+        one = self.schema.parse(self.cfg.context) if self.schema and self.cfg.context else None
+        return LinesForInference(tokens, self.dictionary, one)
 
     def get_interactive_tokens_and_lengths(self, lines: list[str], encode_fn: Any) -> tuple[list[Any], list[int]]:
         """Encode lines that are typed; what comes before a tab is the line's context: ``topic=sports,year=1990<TAB>text``."""
@@ -108,8 +110,11 @@ class LineContextTask(AveragingTask):
             chosen = joined([given[number] if len(given) > 1 else given[0] for number in numbers])
             batch = utils.apply_to_sample(lambda values: values.to(sample["id"].device), chosen.of_lines(np.arange(len(numbers))))
             sample = {**sample, "net_input": {**sample["net_input"], "context": batch}}
+        context = sample["net_input"].get("context")
+        if context is None:
+            context = self._batches.popleft() if self._batches else self.default_context()
         for decoder in decoders:
-            decoder.given_context = sample["net_input"].get("context", self.default_context())
+            decoder.given_context = context
         return sample
 
     def default_context(self) -> dict[str, Any] | None:
@@ -117,6 +122,23 @@ class LineContextTask(AveragingTask):
         if self.schema is None or not self.cfg.context:
             return None
         return self.schema.parse(self.cfg.context).of_lines(np.zeros(1, np.int64))
+
+
+class TypedLines(LinesForInference):
+    """Lines whose batches fairseq-interactive makes anew, without their contexts: these are put into a queue.
+
+    Args:
+        batches: the queue
+    """
+
+    def __init__(self, tokens: list[Any], dictionary: Any, contexts: Contexts, batches: deque[dict[str, Any]]):
+        super().__init__(tokens, dictionary, contexts)
+        self._batches = batches
+
+    def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
+        batch = super().collater(samples)
+        self._batches.append(batch["net_input"].pop("context"))
+        return batch
 
 
 def repeated(context: Contexts, lines: int) -> Contexts:

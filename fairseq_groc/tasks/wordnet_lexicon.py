@@ -270,7 +270,7 @@ class WordnetLexiconTask(LineContextTask):
 
     def build_dataset_for_inference(self, src_tokens: Any, src_lengths: Any, **kwargs: Any) -> LinesForInference:
         self.prepare_scoring()
-        return LinesForInference(list(src_tokens), self.dictionary, self.of_inference(len(src_tokens)))
+        return self.lines_for_inference(list(src_tokens))
 
     def build_criterion(self, cfg: Any, *args: Any, **kwargs: Any) -> Any:
         """Build fairseq's criterion.

@@ -1,0 +1,159 @@
+"""Contexts of lines as users type them: one figure through every door, and what each door refuses."""
+
+import json
+import math
+import random
+import re
+
+import pytest
+from cli_helpers import PLUGIN, evaluated, perplexity
+
+from fairseq_groc.evaluation.loading import load
+
+WORDS = {"sports": "run runs sat dog cat lion".split(), "arts": "green blue red big small old".split()}
+KNOWS = (
+    "--prefix-encoder factor_cell --context-dim 4 --context-adaptation factor --context-rank 2 --sample-break-mode eos".split()
+)
+HEADS = {
+    "tied": ["--output-head", "tied", "--context-bias", "rows"],
+    "groc": ["--output-head", "compositional_output", "--corrections", "both"],
+}
+
+
+def make(folder, count, seed, topics=("sports", "arts")):
+    """Write lines whose words tell their topic, and tables of contexts."""
+    rng = random.Random(seed)
+    rows = [(topic, rng.randint(1990, 2000)) for topic in (rng.choice(topics) for _ in range(count))]
+    lines = [" ".join(rng.choice(["the", *WORDS[topic]]) for _ in range(rng.randint(3, 7))) for topic, _ in rows]
+    folder.with_suffix(".txt").write_text("\n".join(lines) + "\n")
+    folder.with_suffix(".tsv").write_text("".join(f"{a}\t{b}\n" for a, b in [("topic", "year"), *rows]))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory, commands):
+    folder = tmp_path_factory.mktemp("contexts")
+    options = []
+    for split, count, seed in (("train", 300, 1), ("valid", 30, 2), ("test", 40, 3)):
+        made = make(folder / split, count, seed)
+        options += [f"--{split}", made.with_suffix(".txt"), f"--context-{split}", made.with_suffix(".tsv")]
+    mini = ["--lexicon-path", "none"]
+    commands.preprocess(*options, *mini, "--context-numeric", "year", "--dest", folder / "data")
+    make(folder / "other", 20, 4)
+    other = ["--vocabulary-from", folder / "data", "--test", folder / "other.txt"]
+    commands.preprocess(*other, *mini, "--dest", folder / "without")
+    return folder
+
+
+@pytest.fixture(scope="module", params=HEADS)
+def model(request, tmp_path_factory, data, commands):
+    save = tmp_path_factory.mktemp(request.param)
+    learns = ["--lr", "0.03", "--batch-size", "20", "--max-update", "120", "--validate-interval-updates", "120"]
+    commands.train(data / "data", save, *HEADS[request.param], *KNOWS, *learns, "--lexicon-parts", "none") if (
+        request.param == "groc"
+    ) else commands.train(data / "data", save, *HEADS[request.param], *KNOWS, *learns)
+    return save / "checkpoint_best.pt"
+
+
+def figure_of(ours, model, data, out, *options):
+    ours("evaluate", "--path", model, "--data", data, "--sample-break-mode", "eos", "--streams", "4", "--out", out, *options)
+    return json.loads(out.read_text())["all"]["perplexity"]
+
+
+def test_one_figure_through_every_door(commands, ours, data, model, tmp_path):
+    lines = ["--sample-break-mode", "eos", "--batch-size", "4"]
+    figure = figure_of(ours, model, data / "data", tmp_path / "own.json")
+    printed = pytest.approx(figure, abs=0.006)
+    assert evaluated(commands.eval_lm(data / "data", model, *lines))[1] == printed
+    validate = ["fairseq-validate", data / "data", *PLUGIN, "--path", model, "--valid-subset", "test", *lines]
+    assert perplexity(commands.ok(*validate)) == printed
+    hub = load(str(model), str(data / "data"))
+    texts = (data / "test.txt").read_text().splitlines()
+    rows = [
+        dict(zip(("topic", "year"), row.split("\t"), strict=True)) for row in (data / "test.tsv").read_text().splitlines()[1:]
+    ]
+    scores = hub.score(texts, context=rows)
+    tokens = sum(len(text.split()) + 1 for text in texts)
+    assert sum(float(s["positional_scores"].sum()) for s in scores) / tokens == pytest.approx(-math.log(figure), abs=1e-5)
+    missing = figure_of(ours, model, data / "data", tmp_path / "missing.json", "--context", "missing")
+    assert missing > 1.1 * figure  # the topic says much
+
+
+def test_a_context_for_all_lines(commands, ours, data, model, tmp_path):
+    sports = figure_of(ours, model, data / "without", tmp_path / "s.json", "--context", "topic=sports,year=1995")
+    given = ["--context", "topic=sports,year=1995"]
+    text = ours("score", data / "other.txt", "--path", model, "--data", data / "without", *given)
+    total = sum(float(line.split("\t")[0]) for line in text.splitlines())
+    tokens = sum(int(line.split("\t")[1]) for line in text.splitlines())
+    assert -total / tokens == pytest.approx(math.log(sports), abs=1e-4)
+    lines = ["--sample-break-mode", "eos", "--batch-size", "4"]
+    output = commands.fails("fairseq-eval-lm", data / "without", *PLUGIN, "--path", model, *lines)
+    assert re.search(r"has no contexts \(topic, year\): preprocess with --context-train", output)
+    assert evaluated(commands.eval_lm(data / "without", model, *lines, *given))[1] == pytest.approx(sports, abs=0.006)
+    output = commands.fails("fairseq-eval-lm", data / "without", *PLUGIN, "--path", model, "--context", "colour=red")
+    assert "the model has no such variable. It has topic, year" in output
+
+
+def test_words_are_generated_in_context(commands, ours, data, model):
+    hub = load(str(model), str(data / "data"))
+    for topic, other in (("sports", "arts"), ("arts", "sports")):
+        said = [hub.sample("the", beam=1, sampling=True, max_len_b=8, context={"topic": topic, "year": 1995}) for _ in range(8)]
+        words = [word for line in said for word in line.split()[1:]]
+        assert sum(word in WORDS[topic] for word in words) > 3 * sum(word in WORDS[other] for word in words)
+    both = hub.sample(["the", "the"], beam=2, max_len_b=8, min_len=3, context=[{"topic": "sports"}, {"topic": "arts"}])
+    assert any(w in WORDS["sports"] for w in both[0].split()) and any(w in WORDS["arts"] for w in both[1].split())
+    options = ["--path", model, "--beam", "2", "--max-len-b", "8", "--sample-break-mode", "eos", "--batch-size", "4"]
+    assert len(re.findall(r"^H-", commands.ok("fairseq-generate", data / "data", *PLUGIN, *options), re.M)) == 40
+    typed = data / "typed.txt"
+    typed.write_text("topic=sports\tthe\ntopic=arts\tthe\nthe\n")
+    read = ["--input", typed, "--buffer-size", "3", "--path", model, "--beam", "1", "--max-len-b", "8", "--context", "topic=arts"]
+    output = commands.ok("fairseq-interactive", data / "data", *PLUGIN, *read)
+    said = [re.findall(rf"^H-{i}\t\S+\t(.*)$", output, re.M)[0].split() for i in range(3)]
+    assert said[1] == said[2] and any(word in WORDS["sports"] for word in said[0])
+
+
+def test_topics_are_guessed(ours, data, model, tmp_path):
+    out = tmp_path / "classified.json"
+    printed = ours(
+        "classify",
+        "--path",
+        model,
+        "--data",
+        data / "data",
+        "--variable",
+        "topic",
+        "--baseline",
+        "--calibrate",
+        "valid",
+        "--out",
+        out,
+    )
+    found = json.loads(out.read_text())
+    assert found["accuracy"] > 0.9 and found["lines"] == 40 and "naive Bayes" in printed
+    assert sum(map(sum, found["confusion"])) == 40
+    refused = ours("classify", "--path", model, "--data", data / "data", "--variable", "year", code=1)
+    assert "this model's contexts have topic" in refused
+
+
+def test_finetuning_into_other_values(commands, ours, data, model, tmp_path):
+    made = make(tmp_path / "train", 100, 7, ("sports",))
+    rows = made.with_suffix(".tsv").read_text().replace("sports\t199", "music\t199")
+    made.with_suffix(".tsv").write_text(rows.replace("music\t1999", "sports\t1999"))
+    options = ["--train", made.with_suffix(".txt"), "--context-train", made.with_suffix(".tsv")]
+    options += ["--valid", made.with_suffix(".txt"), "--context-valid", made.with_suffix(".tsv")]
+    commands.preprocess(
+        *options,
+        "--vocabulary-from",
+        data / "data",
+        "--lexicon-path",
+        "none",
+        "--context-numeric",
+        "year",
+        "--dest",
+        tmp_path / "d",
+    )
+    head = next(options for name, options in HEADS.items() if name in str(model.parent.name))
+    more = ["--lexicon-parts", "none"] if "groc" in str(model.parent.name) else []
+    commands.train(tmp_path / "d", tmp_path / "s", *head, *KNOWS, *more, "--max-update", "6", "--finetune-from-model", model)
+    figure = figure_of(ours, tmp_path / "s" / "checkpoint_best.pt", tmp_path / "d", tmp_path / "r.json", "--split", "valid")
+    assert figure < 30
