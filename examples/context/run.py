@@ -39,11 +39,11 @@ class Text(NamedTuple):
 
 _WORDS = "--decoder-embed-dim 150 --decoder-output-dim 110 --recurrent-dropout 0.5"
 TEXTS = {
-    "agnews": Text("topic", "--threshold 3", f"{_WORDS} --context-dim 2", 900),
+    "agnews": Text("topic", "--threshold 3", f"{_WORDS} --context-dim 2", 600),
     "dbpedia": Text("category", "--threshold 2", f"{_WORDS} --context-dim 12", 300),
-    "domains": Text("domain", "--threshold 3", f"{_WORDS} --context-dim 4", 900),
-    "speeches": Text(None, "--threshold 3 --context-numeric year", f"{_WORDS} --context-dim 8", 900),
-    "characters": Text("domain", "", "--decoder-embed-dim 40 --decoder-output-dim 250 --context-dim 4", 900),
+    "domains": Text("domain", "--threshold 3", f"{_WORDS} --context-dim 4", 600),
+    "speeches": Text(None, "--threshold 3 --context-numeric year", f"{_WORDS} --context-dim 8", 600),
+    "characters": Text("domain", "", "--decoder-embed-dim 40 --decoder-output-dim 250 --context-dim 4", 600),
 }
 _ADAPTED = {
     "Unadapted": "--context-dim 0",
