@@ -55,11 +55,11 @@ def check_text(cfg: Any, adapter: Adapter | None, dataset: StreamDataset) -> Non
         return
     if dataset.independent_lines:
         adapter.settings.refuse("lines")
-    known = {found["text"]: found["path"] for found in adapter.about().values() if "text" in found}
+    known = {found["text"]: name for name, found in adapter.about().items() if "text" in found}
     for folder in utils.split_paths(cfg.data) if known else ():
         path = Path(folder, f"{dataset.name}.bin")
         if path.is_file() and (found := known.get(digest(path))):
-            raise DataError(f"{path} is the text that is remembered in {found}: a cache must not know what it is to predict")
+            raise DataError(f"{path} is the text that the adapter {found!r} has read: it must not know what it is to predict")
 
 
 def report_impossible(decoder: Any, dataset: StreamDataset) -> None:

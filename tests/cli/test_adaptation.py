@@ -6,6 +6,7 @@ import math
 import re
 import shutil
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -224,6 +225,17 @@ def test_an_option_on_disk_of_a_cache_that_is_not_registered_is_named_with_its_f
         tuned_adapters(tmp_path, SimpleNamespace(fingerprint=lambda: "m"))
 
 
+def test_folders_on_disk_are_those_of_the_adapters(tmp_path):
+    """A folder stands beside the settings, as files have it that are older than options that are folders."""
+    content = '"split": "valid", "settings": {"unbounded_weight": 0.1}, "cache_text": "/text", "dynamic_statistics": null'
+    (tmp_path / "adapters.json").write_text(f'{{"format": 2, "models": {{"m": {{{content}}}}}}}')
+    decoder = SimpleNamespace(fingerprint=lambda: "m")
+    assert tuned_adapters(tmp_path, decoder) == AdapterSettings(unbounded_weight=0.1, cache_text="/text")
+    store_tuned(tmp_path, decoder, AdapterSettings(unbounded_weight=0.2, cache_text="text"), split="valid")
+    stored = json.loads((tmp_path / "adapters.json").read_text())["models"]["m"]
+    assert stored["cache_text"] == str(Path("text").resolve()) and "cache_text" not in stored["settings"]
+
+
 def test_settings_that_are_a_link_to_nothing_are_not_taken_for_none(tmp_path):
     (tmp_path / "adapters.json").symlink_to(tmp_path / "none")
     with pytest.raises(DataError, match="adapters.json is not readable"):
@@ -251,7 +263,7 @@ def test_a_text_is_not_tuned_on_with_itself_remembered(ours, corpus, models, tmp
     shutil.copytree(corpus / "data", data)
     ours("remember", store, "--path", model, "--data", data, "--split", "valid")
     tune = ["tune", "--path", model, "--data", data, "--cache", "unbounded", "--cache-text", store]
-    assert "valid.bin is the text that is remembered in " in ours(*tune, code=1)
+    assert "valid.bin is the text that the adapter 'unbounded' has read" in ours(*tune, code=1)
     assert not (data / "adapters.json").exists()
 
 
@@ -342,7 +354,7 @@ def test_a_remembered_text_is_seen_and_a_foreign_one_refused(ours, scored, corpu
     with pytest.raises(GrocError, match="they are damaged"):
         scored(data, model, *options, "--cache-text", store)
     (store / "words.u32").write_bytes(words)
-    with pytest.raises(GrocError, match="train.bin is the text that is remembered in "):
+    with pytest.raises(GrocError, match="train.bin is the text that the adapter 'unbounded' has read"):
         scored(data, model, "--gen-subset", "train", *options[2:], "--cache-text", store)
     with pytest.raises(GrocError, match="--cache-text does nothing without --unbounded-weight"):
         scored(data, model, "--cache-text", store)
