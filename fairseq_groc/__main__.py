@@ -20,7 +20,9 @@ from fairseq.utils import import_user_module
 from fairseq_groc.cli import (
     COMMANDS,
     Command,
+    boosted,
     classify,
+    contexts,
     coverage,
     curves,
     evaluate,
@@ -28,6 +30,7 @@ from fairseq_groc.cli import (
     export,
     frequency_bins,
     gradient_statistics,
+    likelihood_ratio,
     nearest,
     preprocess,
     presets,
@@ -45,7 +48,7 @@ _GROUPS = {
     "data": (preprocess, tables, explain),
     "training": (user_dir, presets),
     "scoring": (score, evaluate, tune, gradient_statistics, remember, export),
-    "contexts": (classify,),
+    "contexts": (classify, boosted, likelihood_ratio, contexts),
     "analysis": (curves, frequency_bins, coverage, nearest, training_speed),
 }
 if "preprocess" not in COMMANDS:  # this file runs twice where ``python -m`` meets an import of it

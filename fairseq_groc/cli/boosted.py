@@ -1,0 +1,61 @@
+"""Show which words a context makes more probable: by what words have for contexts, and as measured on text."""
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fairseq_groc.arguments import add_out, add_text, positive
+from fairseq_groc.data.text import escaped
+from fairseq_groc.errors import OptionError
+from fairseq_groc.evaluation.in_context import boosts, word_gains
+from fairseq_groc.evaluation.loading import open_split
+from fairseq_groc.evaluation.results import check_out, write_json
+from fairseq_groc.tasks.line_contexts import joined
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_text(parser, split="valid")
+    parser.set_defaults(sample_break_mode="eos")
+    parser.add_argument("--contexts", nargs="+", required=True, metavar="NAME=VALUE,...", help="two or more")
+    parser.add_argument("--top", type=positive, default=10, help="words to show of each (%(default)s)")
+    parser.add_argument("--measured", action="store_true", help="on the text: mean log p(w | context) - log p(w | missing)")
+    parser.add_argument("--min-count", type=positive, default=5, help="with --measured: of a word in the text (%(default)s)")
+    parser.add_argument("--batch-size", type=positive, default=50, help="lines at a time")
+    add_out(parser, "JSON file to write")
+
+
+def run(args: Namespace) -> None:
+    check_out(args.out, drawn=False)
+    if len(args.contexts) < 2:
+        raise OptionError("--contexts: words are compared between contexts: give two or more")
+    hub, dataset = open_split(args)
+    if hub.task.schema is None:
+        raise OptionError("--contexts: this model reads none. Give one that was trained with --context-dim.")
+    decoder, contexts = hub.models[0].decoder, [hub.task.schema.parse(text) for text in args.contexts]
+    if args.measured:
+        missing = hub.task.schema.parse("missing")
+        rows = []
+        for context in contexts:
+            sums, counts = word_gains(hub.models[0], dataset, context, missing, args.batch_size, hub.task.block_length())
+            rows.append(torch.where(counts >= args.min_count, sums / counts.clamp(min=1), -torch.inf))
+        gains = torch.stack(rows)
+    else:
+        scores = boosts(decoder, joined(contexts)).double()
+        gains = (scores - scores.mean(0)).masked_fill(~decoder.real_words(), -torch.inf)
+    found = {text: top_words(decoder.dictionary, row, args.top) for text, row in zip(args.contexts, gains, strict=True)}
+    for text, words in found.items():
+        print(f"{escaped(text)}: " + ", ".join(f"{escaped(one['word'])} {one['gain']:+.2f}" for one in words))
+    if args.out:
+        write_json(args.out, {"path": args.path, "measured": args.measured, "contexts": found})
+
+
+def top_words(dictionary: Any, gains: Tensor, count: int) -> list[dict[str, Any]]:
+    """Return the words with the largest gains, nats.
+
+    Args:
+        gains: of every word, -inf: not to be shown, (V)
+    """
+    values, numbers = gains.topk(min(count, int(gains.isfinite().sum())))
+    return [{"word": dictionary[int(n)], "gain": float(value)} for value, n in zip(values, numbers, strict=True)]
