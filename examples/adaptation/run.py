@@ -12,17 +12,17 @@ pictures beside them.
 import argparse
 import json
 import os
-import re
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rows import CACHES, DYNAMIC, mass, score, slug, statistics, table, ways
 from texts import domain_texts, temporal_texts
 
 from fairseq_groc.__main__ import in_process
+from fairseq_groc.adapters import OPTIONS
 from fairseq_groc.evaluation.results import machine, write_json
 from fairseq_groc.evaluation.training_log import read_curves
 from fairseq_groc.presets import PRESETS
@@ -93,11 +93,7 @@ FINETUNED = {
     "GroC": ("GroC", ""),
     "GroC + corrections": ("GroC + corrections", ""),
 }
-UNIFORM = (0.01, 0.03, 0.1, 0.2)  # weights
-DISCOUNTS = (0.1, 0.3, 1, 3)  # of new words
-SCORED_SIZE = 10_000  # of the local cache; the paper tunes with 5,000 (appendix C.4)
 CHECKPOINT = "checkpoint_best.pt"
-CACHES = ("none", "unigram", "local", "unbounded")
 TITLES = {
     "domains": "GroC, Table 5 and Figures 4 to 6: other domains",
     "temporal": "GroC, Table 5 and Figures 4 to 6, along time: later speeches",
@@ -117,7 +113,9 @@ def main() -> None:
     parser.add_argument("--valid-tokens", type=int, help="of every domain; 0: all (scale paper), else 15,000 (cpu)")
     parser.add_argument("--test-tokens", type=int, help="of every domain; 0: all (scale paper), else 30,000 (cpu)")
     parser.add_argument("--learning-rates", nargs="+", metavar="RATE", help="tried for each model, in place of the scale's")
-    parser.add_argument("--caches", nargs="+", choices=CACHES, default=CACHES)
+    parser.add_argument("--caches", nargs="+", choices=(*CACHES, *DYNAMIC), default=CACHES)
+    learning = OPTIONS["dynamic_parameters"]
+    parser.add_argument("--dynamic-parameters", choices=learning.kind, default=learning.default, help="what learns, if anything")
     parser.add_argument("--in-bf16", action="store_true", help="GroC's products in bfloat16, on CPUs that have it")
     args = parser.parse_args()
     if not (args.domain or args.temporal):
@@ -139,7 +137,8 @@ def main() -> None:
 
 def check_workdir(args) -> None:
     """Refuse a folder that was made with other settings: what is done is skipped."""
-    kept = {name: str(value) for name, value in sorted(vars(args).items()) if name not in ("workdir", "caches", "temporal")}
+    others = ("workdir", "caches", "dynamic_parameters", "temporal")
+    kept = {name: str(value) for name, value in sorted(vars(args).items()) if name not in others}
     kept |= {"preset": str(PRESETS["groc_lstm_lm_small"].options), "recipe": str(SCALES[args.scale])}
     path = args.workdir / "settings.json"
     if path.exists() and json.loads(path.read_text()) != kept:
@@ -162,9 +161,13 @@ def experiment(args, name: str, texts: dict[str, dict[str, Path]]) -> str:
         union = ["--vocabulary-from", base, "--new-words-from", texts[domain]["train"]]
         data = binarise(work / "data" / slug(domain), texts[domain], union)
         for model, checkpoint in checkpoints.items():
-            for row, options in ways(model, args.caches, scale.caches).items():
-                scored = score(work / "scores" / slug(row), data, checkpoint, options)
-                rows.setdefault(row, {})[domain] = scored
+            for cache, (row, options) in ways(model, args.caches, scale.caches).items():
+                folder, learning = work / "scores" / slug(row), []
+                if cache in DYNAMIC:
+                    folder = folder / args.dynamic_parameters
+                    learning = ["--dynamic-parameters", args.dynamic_parameters]
+                    learning += ["--dynamic-statistics", statistics(work, base, model, checkpoint, learning)]
+                rows.setdefault(row, {})[domain] = score(folder, data, checkpoint, options, learning)
     for domain in others:
         data = work / "data" / slug(domain)  # all rows are scored here, so that known words and new ones are the same
         tuned = work / "data" / f"{slug(domain)}-finetune"
@@ -200,21 +203,6 @@ def experiment(args, name: str, texts: dict[str, dict[str, Path]]) -> str:
     return table(rows, list(texts))
 
 
-def ways(model: str, caches: Sequence[str], sizes: str) -> dict[str, list]:
-    """Return the rows of a model as it was trained: the options that they are tuned with."""
-    rows = {f"{model} + {cache}": ["--cache", cache, *mass(model), *sizes.split()] for cache in caches}
-    if "none" in caches:
-        rows = {f"{model} + uniform": rows.pop(f"{model} + none"), **rows}
-        if model != "tied":  # which gives new words nothing
-            rows = {model: ["--cache", "none", "--uniform", 0, "--discounts", 1, "--no-extend"], **rows}
-    return rows
-
-
-def mass(model: str) -> list:
-    """Return the settings that are tried of what new words get; without the uniform distribution tied has nothing for them."""
-    return ["--uniform", *UNIFORM] if model == "tied" else ["--uniform", 0, *UNIFORM, "--discounts", *DISCOUNTS]
-
-
 def command_of(args) -> str:
     """Return the command with the names of files and folders in place of where they are."""
     domains = [pair.split("=", 1) for pair in args.domain]
@@ -227,6 +215,8 @@ def command_of(args) -> str:
     rates = args.learning_rates
     options += ["--learning-rates " + " ".join(rates)] if rates != SCALES[args.scale].learning_rates else []
     options += ["--caches " + " ".join(args.caches)] if tuple(args.caches) != CACHES else []
+    if DYNAMIC.keys() & {*args.caches} and args.dynamic_parameters != OPTIONS["dynamic_parameters"].default:
+        options += [f"--dynamic-parameters {args.dynamic_parameters}"]
     options += ["--in-bf16"] if args.in_bf16 else []
     return " ".join(["python examples/adaptation/run.py", *options, "--workdir DIR"])
 
@@ -235,11 +225,6 @@ def curves_of(work: Path, domain: str) -> list[dict[str, Any]]:
     """Return the curves of finetuning, of each model and text."""
     curves = json.loads((work / f"finetuning-{slug(domain)}.json").read_text())["curves"]
     return [{key: curve[key] for key in ("run", "subset", "points")} for curve in curves]
-
-
-def slug(name: str) -> str:
-    """Return a name of a domain or a row as that of a file."""
-    return "-".join(re.findall(r"[^\s+,/]+", name))
 
 
 def binarise(dest: Path, texts: dict[str, Path], options: list, *more_valid: Path) -> Path:
@@ -281,37 +266,6 @@ def train(args, data: Path, save: Path, options: list[str], model: str, updates:
         run("fairseq-train", data, *PLUGIN, *TRAINING, *chosen, *precision, *where)
         (save / "done").touch()
     return save / CHECKPOINT
-
-
-def score(work: Path, data: Path, checkpoint: Path, options: list) -> dict[str, Any]:
-    """Tune with some options on the validation text; return the figures of the test text with the best settings, and these."""
-    report, grid = work / f"{data.name}.json", work / f"{data.name}-grid.json"
-    if not report.exists():
-        work.mkdir(parents=True, exist_ok=True)
-        common = ["--path", checkpoint, "--data", data, "--tokens-per-sample", 100]
-        in_process("tune", *common, *options, "--no-store", "--out", grid)
-        flags = [part for key, value in settings_of(grid).items() for part in (f"--{key.replace('_', '-')}", value)]
-        in_process("evaluate", *common, *flags, "--verify-normalization", 10, "--out", report)
-    found = json.loads(report.read_text())
-    assert found["tokens_scored"] == found["tokens_in_text"]
-    parts = {part: {key: found[part][key] for key in ("tokens", "perplexity")} for part in ("all", "known", "new")}
-    return {**parts, "settings": settings_of(grid), "mass of new words": found["new_mass"]}
-
-
-def settings_of(grid: Path) -> dict[str, float]:
-    """Return the best settings of those that were tried, and the size of the cache to score with."""
-    best = json.loads(grid.read_text())["best"]
-    size = {"cache_size": SCORED_SIZE} if "cache_size" in best else {}
-    return {**{key: value for key, value in best.items() if key != "perplexity"}, **size}
-
-
-def table(rows: dict[str, dict[str, Any]], domains: list[str]) -> str:
-    """Return a table in Markdown: perplexity of each model and adapter on each domain's test text."""
-    lines = ["| | " + " | ".join(domains) + " |", "| --- |" + " --- |" * len(domains)]
-    for row, found in rows.items():
-        numbers = [f"{float(found[d]['all']['perplexity']):,.1f}" if d in found else "" for d in domains]
-        lines.append(f"| {row} | " + " | ".join(numbers) + " |")
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

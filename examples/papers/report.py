@@ -171,6 +171,10 @@ def adaptation(results: dict[str, Any], picture: str) -> str:
     lines += ["", "Of the words alone that the models' training text lacks:", "", *table(["", *domains], others)]
     masses = [[label, *(f"{of[d]['mass of new words']:.1%}" if d in of else "" for d in domains)] for label, of in rows.items()]
     lines += ["", "The probability that they get together:", "", *table(["", *domains], [*masses, new])]
+    learning = {label: of for label, of in rows.items() if any("tokens per second" in found for found in of.values())}
+    if learning:
+        pairs = [[label, *(speeds(of[domain]) for domain in domains)] for label, of in learning.items()]
+        lines += ["", "Tokens scored in a second, and by the same model that does not learn:", "", *table(["", *domains], pairs)]
     if "grid" in results:
         lines += [
             "",
@@ -182,6 +186,11 @@ def adaptation(results: dict[str, Any], picture: str) -> str:
     for caption, name in results["pictures"].items():
         lines += ["", f"![{caption}]({Path(picture).with_name(name)})"]
     return "\n".join(lines)
+
+
+def speeds(found: dict[str, Any]) -> str:
+    """Return the tokens a second of dynamic evaluation, and those of static scoring."""
+    return f"{found['tokens per second']:,.0f}, {found['static tokens per second']:,.0f}"
 
 
 def of_domain(found: dict[str, Any], domain: str, part: str) -> str:

@@ -2,6 +2,7 @@
 
 import logging
 import multiprocessing
+import time
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,9 @@ def share(args: Namespace, worker: int) -> dict[str, Any]:
     pieces = None if args.raw or args.remove_bpe else pieces_of(task.dictionary.symbols)
     size = None if pieces or worker else text_size(args, dataset)
     place = Place(args.streams, block, worker, args.workers)
+    began = time.perf_counter()
     scores = score(hub.models[0], dataset, place, args.verify_normalization, decoder.real_words().cpu() & ~known)
+    seconds = time.perf_counter() - began
     targets, adapted, own = (torch.cat(part) for part in (scores.targets, scores.adapted, scores.own))
     return {
         "sums": tally(targets, adapted, own, known, task.dictionary.unk()),
@@ -103,6 +106,7 @@ def share(args: Namespace, worker: int) -> dict[str, Any]:
         "adapters": decoder.adapter.settings.values() if decoder.adapter else {},
         "opened": decoder.adapter.about() if decoder.adapter else {},
         "block": block,
+        "seconds": seconds,
     }
 
 
@@ -168,6 +172,7 @@ def make_report(args: Namespace, shares: list[dict[str, Any]]) -> dict[str, Any]
         "tokens_in_text": first["text"],
         "tokens_scored": sums["all"]["tokens"],
         **perplexities(sums, first["size"]),
+        "seconds_of_scoring": max(s["seconds"] for s in shares),
         "unknown_tokens": sums["unk"]["tokens"],
         "vocabulary": first["vocabulary"],
         "vocabulary_of_training": first["known_vocabulary"],

@@ -13,6 +13,10 @@ import pytest
 from cli_helpers import PLUGIN, ROOT, WORDS, write
 from fairseq import options
 
+from fairseq_groc.adapters import OPTIONS
+
+DYNAMIC = (" + dynamic", " + dynamic + local")
+
 
 def test_the_example_makes_its_table_and_skips_what_is_done(commands, tmp_path):
     texts = tmp_path / "texts"
@@ -33,11 +37,15 @@ def test_the_example_makes_its_table_and_skips_what_is_done(commands, tmp_path):
         "--caches",
         "none",
         "local",
+        "dynamic",
+        "dynamic+local",
+        "--dynamic-parameters",
+        "encoder",
     ]
     output = commands.ok(*command)
-    table = output[output.index("| | in-domain | far |") :].splitlines()
+    table = output[output.index("| | in-domain | far | tokens per second | static tokens per second |") :].splitlines()
     models = ["tied", "GroC", "GroC + corrections"]
-    rows = [f"{model}{way}" for model in models for way in ("", " + uniform", " + local")][1:]
+    rows = [f"{model}{way}" for model in models for way in ("", " + uniform", " + local", *DYNAMIC)][1:]
     rows += [f"{way}, finetuned" for way in ("tied", "tied, drawn rows", *models[1:])]
     assert [line.split(" | ")[0].strip("| ") for line in table[2:]] == rows
     results = json.loads((tmp_path / "work" / "table-5-domains-cpu.json").read_text())
@@ -49,6 +57,14 @@ def test_the_example_makes_its_table_and_skips_what_is_done(commands, tmp_path):
         assert all(found[row]["far"][part]["tokens"] == found["GroC"]["far"][part]["tokens"] for part in ("all", "known", "new"))
     assert found["GroC"]["far"]["settings"].get("new_word_discount", 1) == 1
     assert found["tied + local"]["far"]["settings"]["cache_size"] == 10_000
+    for row in (f"{model}{way}" for model in models for way in DYNAMIC):
+        settings = found[row]["far"]["settings"]
+        assert settings["dynamic_parameters"] == "encoder" and settings["dynamic_rate"] > 0
+        assert bool(settings["local_weight"]) == row.endswith("local")
+        static, own = (json.loads(path.read_text()) for path in reports_of(tmp_path / "work" / "domains" / "scores", row))
+        assert static["settings"]["adapters"] == {**own["settings"]["adapters"], **off(settings)}
+        assert found[row]["far"]["tokens per second"] == own["tokens_scored"] / own["seconds_of_scoring"]
+        assert found[row]["far"]["static tokens per second"] == static["tokens_scored"] / static["seconds_of_scoring"]
     tried = results["learning_rates"]
     assert list(tried) == models and all(list(of) == ["0.006", "0.003"] for of in tried.values())
     trained = re.findall(r"--lr (0\.00[36]) .*--save-dir", output)
@@ -61,6 +77,16 @@ def test_the_example_makes_its_table_and_skips_what_is_done(commands, tmp_path):
     on_page(commands, tmp_path / "work", found)
 
 
+def reports_of(folder, row):
+    """Return the reports of the far text without and with what learns."""
+    return [folder / row.replace(" + ", "-") / "encoder" / f"far{name}.json" for name in ("-static", "")]
+
+
+def off(settings):
+    """Return the options of dynamic evaluation by default."""
+    return {name: OPTIONS[name].default for name in settings if name.startswith("dynamic_")}
+
+
 def on_page(commands, folder, found):
     """Compare the page that the papers' report makes of the example's results with them."""
     commands.ok("python", ROOT / "examples" / "papers" / "report.py", folder, "--out", folder / "results.md")
@@ -70,6 +96,9 @@ def on_page(commands, folder, found):
         for part in ("all",) if "finetuned" in row else ("all", "new"):
             numbers = [f"{of_row[d][part]['perplexity']:,.1f}" if d in of_row else "" for d in ("in-domain", "far")]
             assert f"| {row} | {' | '.join(numbers)} |" in page
+    learned = found["tied + dynamic"]
+    pairs = (f"{of['tokens per second']:,.0f}, {of['static tokens per second']:,.0f}" for of in learned.values())
+    assert f"| tied + dynamic | {' | '.join(pairs)} |" in page
     assert "| weight | theta 0 | theta 0.3 |" in page
     for picture in re.findall(r"!\[.*?\]\((.*?)\)", page):
         assert (folder / picture).stat().st_size > 0
