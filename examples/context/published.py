@@ -68,8 +68,8 @@ def classes(path: Path, names: Iterable[str], fields: int) -> Iterator[Item]:
 
 def ag_news(path: Path) -> Iterator[Item]:
     for item in classes(path, AG_NEWS, fields=3):
-        # a blank took the place of some ampersands, and a line break left a backslash
-        text = regex.sub(r" ?(?<![&\w])(#\d+|quot|amp|lt|gt|nbsp);", r"&\1;", item.text).replace("\\", " ")
+        # a blank took the place of some ampersands
+        text = regex.sub(r" ?(?<![&\w])(#\d+|quot|amp|lt|gt|nbsp);", r"&\1;", item.text)
         yield item._replace(text=html.unescape(text))
 
 
