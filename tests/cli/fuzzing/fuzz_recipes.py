@@ -57,6 +57,8 @@ DATA = ("data/dict.txt", "data/lexicon-tables*", "data/lexicon-tables/*", "data/
 VALID = (*DATA, "data/valid.bin", "data/valid.idx", "model.pt")
 SCORE = (*DATA, "model.pt", "text.txt")
 SPLIT = f"{MODEL} --split valid"
+KNOWN = "--path known.pt --data known"
+IN_CONTEXT = ("known/context.json", "known/valid.context.*", "known/valid.bin")
 PREPARED = ("--threshold", "--max-relations", "--max-definition", "--keep-entries", "--workers")
 PREPROCESS = f"preprocess --train text.txt --valid text.txt --dest dest {LEXICON}"
 CONTEXTS = f"{PREPROCESS} --context-train topics.tsv --context-valid topics.tsv --context-numeric year --context-cyclic hour:24"
@@ -107,6 +109,16 @@ RECIPES: dict[str, Recipe] = {
     ),
     "coverage": Recipe(f"coverage {SPLIT} --shares 0 1 {LEXICON} --out out.json", (*VALID, "lexicon.tsv")),
     "nearest": Recipe(f"nearest cat zebra {MODEL} {LEXICON} --out out.json", (*DATA, "model.pt", "lexicon.tsv")),
+    "classify": Recipe(f"classify {KNOWN} --variable topic --calibrate valid --out out.json", IN_CONTEXT),
+    "boosted": Recipe(f"boosted {KNOWN} --contexts topic=sports topic=world,year=1990 --out out.json", (*IN_CONTEXT, "known.pt")),
+    "boosted-measured": Recipe(f"boosted {KNOWN} --measured --min-count 1 --contexts topic=sports missing", IN_CONTEXT),
+    "likelihood-ratio": Recipe(
+        f"likelihood-ratio text.txt --between topic=sports topic=world {KNOWN} --out out.json", ("text.txt", "known.pt")
+    ),
+    "contexts": Recipe(
+        f"contexts {KNOWN} --variable topic --group-by topics.tsv:hour --out out.json", ("topics.tsv", "known/context.json")
+    ),
+    "evaluate-context": Recipe(f"evaluate {KNOWN} --split valid --sample-break-mode eos", IN_CONTEXT),
     "training-speed": Recipe(
         "training-speed --data data --models a=groc_lstm_lm_ptb_tied --updates 3 --rounds 1", DATA[:1], figures=r"^a +([\d,]+)"
     ),
@@ -145,6 +157,21 @@ def make_world(folder: Path, corpus: Path, models: dict[str, Path], commands) ->
     (folder / "text.txt").write_text(text)
     contexts = "topic year hour/sports 1990 3/world 2000 12/- 1980 23/sports - -/world 1990 0/"
     (folder / "topics.tsv").write_text(contexts.replace(" ", "\t").replace("/", "\n").replace("-", ""))
+    topics = [
+        "--context-train",
+        folder / "topics.tsv",
+        "--context-valid",
+        folder / "topics.tsv",
+        "--context-test",
+        folder / "topics.tsv",
+    ]
+    texts = ["--train", folder / "text.txt", "--valid", folder / "text.txt", "--test", folder / "text.txt"]
+    numbers = ["--context-numeric", "year", "--context-cyclic", "hour:24", "--lexicon-path", "none"]
+    commands.preprocess(*texts, *topics, *numbers, "--dest", folder / "known")
+    knows = ["--output-head", "tied", "--context-dim", "2", "--context-bias", "rows", "--batch-size", "2", "--max-update", "2"]
+    commands.train(folder / "known", folder / "trained", *knows, "--no-epoch-checkpoints")
+    shutil.move(folder / "trained" / "checkpoint_last.pt", folder / "known.pt")
+    shutil.rmtree(folder / "trained")
     (folder / "nbest.txt").write_text("".join(f"0\t{line}\tx\n" for line in text.splitlines()))
     (folder / "limit.txt").write_text("the 9\ncat 3\nsat 3\nhound 1\n")
     (folder / "forms.txt").write_text("kitty 2\nfast 1\nfoot 1\nhound 1\n")
