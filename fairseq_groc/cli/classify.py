@@ -8,12 +8,12 @@ from fairseq import utils
 from numpy.typing import NDArray
 
 from fairseq_groc.arguments import add_out, add_text, positive
-from fairseq_groc.contexts.schema import Contexts, Schema, Variable
+from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.data.text import escaped
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.classification import baseline, fit_temperature, log_posterior, quality, scikit_learn
-from fairseq_groc.evaluation.in_context import line_scores
+from fairseq_groc.evaluation.in_context import line_scores, variable_of
 from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.results import aligned, check_out, write_json
 
@@ -69,19 +69,6 @@ def run(args: Namespace) -> None:
     show(report)
     if args.out:
         write_json(args.out, {**report, "likelihoods": likelihoods.tolist(), "labels": labels.tolist()})
-
-
-def variable_of(schema: Schema | None, name: str) -> tuple[int, Variable]:
-    """Return a category that the model knows, and its place among the categories.
-
-    Raises:
-        OptionError: the model knows none of that name.
-    """
-    names = [variable.name for variable in schema.categories] if schema else []
-    if schema is None or name not in names:
-        known = ", ".join(names) or "no category"
-        raise OptionError(f"--variable {name}: this model's contexts have {known}. Give one of them, or a model that has it.")
-    return names.index(name), schema.categories[names.index(name)]
 
 
 def labels_of(dataset: StreamDataset, place: int) -> NDArray[np.int64]:

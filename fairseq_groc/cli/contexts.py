@@ -6,11 +6,11 @@ import numpy as np
 import torch
 
 from fairseq_groc.arguments import add_model, add_out, positive
-from fairseq_groc.cli.classify import variable_of
 from fairseq_groc.contexts.table import read_table
 from fairseq_groc.data.text import escaped
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.context_pictures import draw_map, nearest
+from fairseq_groc.evaluation.in_context import variable_of
 from fairseq_groc.evaluation.loading import load
 from fairseq_groc.evaluation.results import check_out, write_json
 

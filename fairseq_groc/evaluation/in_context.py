@@ -10,11 +10,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairseq_groc.contexts.schema import Contexts
+from fairseq_groc.contexts.schema import Contexts, Schema, Variable
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.scoring import Place, blocks
 from fairseq_groc.modules.probabilities import numbers_of
+
+
+def variable_of(schema: Schema | None, name: str) -> tuple[int, Variable]:
+    """Return a category that the model knows, and its place among the categories.
+
+    Raises:
+        OptionError: the model knows none of that name.
+    """
+    names = [variable.name for variable in schema.categories] if schema else []
+    if schema is None or name not in names:
+        known = ", ".join(names) or "no category"
+        raise OptionError(f"--variable {name}: this model's contexts have {known}. Give one of them, or a model that has it.")
+    return names.index(name), schema.categories[names.index(name)]
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def check_machine(cfg: Any) -> None:
 def check_updates(cfg: Any) -> None:
     """Refuse ways of updating that do not go together."""
     expect("share", full_update_prob=cfg.full_update_prob, sampled_update_fraction=cfg.sampled_update_fraction)
-    expect("count", correction_min_count=cfg.correction_min_count)
+    expect("count", correction_min_count=cfg.correction_min_count, context_threshold=cfg.context_threshold)
     if cfg.full_update_prob < 1 and (cfg.fp16 or cfg.bf16):
         raise OptionError("--full-update-prob cannot freeze the parameter copies of --fp16 and bf16: use --amp")
     if cfg.full_update_prob < 1 and cfg.sampled_update_fraction < 1:
