@@ -6,7 +6,9 @@ import random
 import re
 
 import pytest
+import torch
 from cli_helpers import PLUGIN, evaluated, perplexity
+from test_resume_and_workers import SHIFT, as_killed, two_workers, weights
 
 from fairseq_groc.evaluation.loading import load
 
@@ -157,3 +159,74 @@ def test_finetuning_into_other_values(commands, ours, data, model, tmp_path):
     commands.train(tmp_path / "d", tmp_path / "s", *head, *KNOWS, *more, "--max-update", "6", "--finetune-from-model", model)
     figure = figure_of(ours, tmp_path / "s" / "checkpoint_best.pt", tmp_path / "d", tmp_path / "r.json", "--split", "valid")
     assert figure < 30
+
+
+RUNNING = "--context-dim 4 --context-adaptation factor --context-rank 2 --context-bias rows --lexicon-parts none".split()
+
+
+def test_two_workers_equal_one_and_resume(commands, data, tmp_path):
+    """On running text, where lines with other contexts follow each other in a stream."""
+    options = ["--prefix-encoder", "factor_cell", *RUNNING, "--save-interval-updates", "4", "--max-update", "10"]
+    options += ["--dropout", "0", "--dropout-in", "0", "--optimizer", "sgd", "--lr", "0.1", "--update-freq", "2"]
+    commands.train(data / "data", tmp_path / "one", *options, "--batch-size", "4")
+    two_workers(data / "data", tmp_path / "two", *options, "--batch-size", "2")
+    single, double = weights(tmp_path / "one"), weights(tmp_path / "two")
+    assert max((single[name] - double[name]).abs().max() for name in single if name != SHIFT) <= 1e-6
+    as_killed(tmp_path / "resumed", next((tmp_path / "two").glob("checkpoint_*_4.pt")))
+    output = two_workers(data / "data", tmp_path / "resumed", *options, "--batch-size", "2")
+    resumed = weights(tmp_path / "resumed")
+    assert "no state is carried" not in output and all(torch.equal(double[name], resumed[name]) for name in double)
+
+
+def test_other_commands_read_contexts(ours, data, model, tmp_path):
+    where = ["--path", model, "--data", data / "data"]
+    shown = ours("boosted", *where, "--contexts", "topic=sports", "topic=arts", "--top", "3")
+    for line, topic in zip(shown.splitlines(), ("sports", "arts"), strict=True):
+        assert line.startswith(f"topic={topic}: ") and all(w.split()[0] in WORDS[topic] for w in line.split(": ")[1].split(", "))
+    measured = ours("boosted", *where, "--measured", "--contexts", "topic=sports", "missing", "--min-count", "2")
+    assert "missing: " in measured and measured.splitlines()[1].count("+0.00") == 10  # against itself
+    text = tmp_path / "lines.txt"
+    text.write_text("the dog runs\nred green\n")
+    ours("likelihood-ratio", text, "--between", "topic=sports", "topic=arts", *where, "--out", tmp_path / "ratios.json")
+    found = json.loads((tmp_path / "ratios.json").read_text())
+    ratios = dict(zip(found["words"], next(iter(found["ratios"].values())), strict=True))
+    assert ratios["dog"] > 0 > ratios["green"] and (tmp_path / "ratios.html").exists() and (tmp_path / "ratios.png").exists()
+    assert "sports: arts" in ours("contexts", *where, "--variable", "topic", "--out", tmp_path / "map.json")
+    tuned = ours("tune", *where, "--split", "valid", "--weights", "0.1", "--thetas", "0.3", "--no-store")
+    assert "local_weight" in tuned or "local-weight" in tuned
+
+
+def test_a_vector_learns_from_a_text_without_contexts(ours, data, model, tmp_path):
+    make(data / "sports", 60, 9, ("sports",))
+    text = tmp_path / "text"
+    options = ["--vocabulary-from", data / "data", "--test", data / "sports.txt", "--lexicon-path", "none"]
+    ours("preprocess", *options, "--dest", text)
+    known = ["--path", model, "--data", data / "data", "--dynamic-parameters", "context", "--dest", tmp_path]
+    ours("gradient-statistics", *known, "--streams", "4")
+    scored = ["evaluate", "--path", model, "--data", text, "--context", "missing"]
+    learns = [
+        "--dynamic-rate",
+        "0.02",
+        "--dynamic-decay",
+        "0",
+        "--dynamic-parameters",
+        "context",
+        "--dynamic-statistics",
+        tmp_path,
+    ]
+    found = []
+    for name, more in (("fixed", []), ("learns", learns)):
+        ours(*scored, *more, "--out", tmp_path / f"{name}.json")
+        found.append(json.loads((tmp_path / f"{name}.json").read_text())["all"]["perplexity"])
+    assert found[1] < 0.97 * found[0]
+
+
+def test_an_open_vocabulary_in_context(ours, data, model, tmp_path):
+    if "groc" not in model.parent.name:
+        pytest.skip("a row for every word")
+    text = tmp_path / "lines.txt"
+    text.write_text("the dog zigzags\nthe zigzags sat\n")
+    where = ["--path", model, "--data", data / "data", "--open-vocabulary", "--lexicon-path", "none"]
+    scores = [ours("score", text, *where, "--context", f"topic={topic}") for topic in ("sports", "arts")]
+    first, second = ([float(line.split("\t")[0]) for line in part.splitlines()] for part in scores)
+    assert sum(first) > sum(second)
