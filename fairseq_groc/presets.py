@@ -185,6 +185,8 @@ def _factor_cell(data: str, sizes: tuple[int, int, int, int, float], published: 
     return presets
 
 
+PRESETS_IN_CONTEXT = {name: preset for data, row in _TABLE_2.items() for name, preset in _factor_cell(data, *row).items()}
+
 # the program drops what the label network's layers read, and h with AWD-LSTM's dropout of 0.4 alone
 _DEEP: dict[str, Any] = {
     "output_activation": "sigmoid",
@@ -265,8 +267,18 @@ PRESETS: dict[str, Preset] = {
     # the network of GroC's best model on each; h has AWD-LSTM's dropout
     **_groc_awd("ptb", output_depth=0),
     **_groc_awd("wikitext2", output_depth=1, output_activation="relu", output_dropout=0.2),
-    **{name: preset for data, row in _TABLE_2.items() for name, preset in _factor_cell(data, *row).items()},
+    **PRESETS_IN_CONTEXT,
     "awd_lstm_lm_small": Preset(_AWD_SMALL, "ours, for CPUs: AWD-LSTM's recipe for a fifth of its parameters"),
+    "factor_cell_lm_small": Preset(
+        {
+            **PRESETS_IN_CONTEXT["factor_cell_lm_agnews_factor"].options,
+            "context_dim": 8,
+            "context_bias": "shift",
+            **dict.fromkeys(("dropout_in", "dropout_out", "recurrent_dropout"), 0.2),
+            "init_range": 0.2,
+        },
+        "ours, for CPUs: FactorCell's sizes for AG News, a context in the scores without a row for each word",
+    ),
     "groc_lstm_lm_small_corrected": Preset(_CORRECTED, "ours, for CPUs: words that training has read are corrected"),
     "groc_lstm_lm_small": Preset(_SMALL, "ours, for CPUs: a few hundred milliseconds a step at V = 10,000"),
 }

@@ -1,6 +1,9 @@
 """Guess a variable of each line's context from its words, by Bayes' rule over its values; beside bags of words."""
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,7 +11,9 @@ from fairseq import utils
 from numpy.typing import NDArray
 
 from fairseq_groc.arguments import add_out, add_text, positive
-from fairseq_groc.contexts.schema import Contexts
+from fairseq_groc.contexts.arrays import open_contexts
+from fairseq_groc.contexts.schema import Contexts, Schema
+from fairseq_groc.contexts.table import read_table
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.data.text import escaped
 from fairseq_groc.errors import DataError, OptionError
@@ -17,11 +22,18 @@ from fairseq_groc.evaluation.in_context import line_scores, variable_of
 from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.results import aligned, check_out, write_json
 
+Candidate = Callable[[Contexts], Contexts]  # from the contexts of lines to those that they would have
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_text(parser)
     parser.set_defaults(sample_break_mode="eos")
     parser.add_argument("--variable", required=True, metavar="NAME", help="that is guessed; others are as the data say")
+    parser.add_argument(
+        "--candidates",
+        metavar="FILE",
+        help="a table of values to guess and their contexts; the model need not know the variable",
+    )
     parser.add_argument("--prior", choices=("uniform", "train"), default="uniform", help="of the values")
     parser.add_argument("--calibrate", metavar="SPLIT", help="fit how sure guesses are on this text (valid)")
     parser.add_argument("--baseline", action="store_true", help="train bags of words on the data's training text")
@@ -35,29 +47,30 @@ def run(args: Namespace) -> None:
     if args.context:
         raise OptionError("--context would give all lines one value, and what is guessed are theirs: leave it out")
     hub, dataset = open_split(args)
-    place, variable = variable_of(hub.task.schema, args.variable)
-    labels = labels_of(dataset, place)
+    values, candidates, counts = candidates_of(hub.task.schema, args)
+    labels = labels_of(args, dataset, values)
     labelled = labels >= 0
     if not labelled.any():
-        raise DataError(f"{args.data}: no line of '{args.split}' has a {variable.name} that the model knows")
+        raise DataError(f"{args.data}: no line of '{args.split}' has a {args.variable} that is among those to guess")
 
     def scores(of: StreamDataset) -> NDArray[np.float64]:
-        candidates = [with_value(of.contexts, place, number) for number in range(1, len(variable.values) + 1)]
-        made: NDArray[np.float64] = line_scores(hub.models[0], of, candidates, args.batch_size, hub.task.block_length()).numpy()
+        assert of.contexts is not None
+        given = [candidate(of.contexts) for candidate in candidates]
+        made: NDArray[np.float64] = line_scores(hub.models[0], of, given, args.batch_size, hub.task.block_length()).numpy()
         return made
 
-    prior = np.log(np.array(variable.counts) / sum(variable.counts)) if args.prior == "train" else None
+    prior = None if counts is None else np.log(np.array(counts) / sum(counts))
     tau = 1.0
     if args.calibrate:
         hub.task.load_dataset(args.calibrate)
         other = hub.task.dataset(args.calibrate)
-        known = labels_of(other, place)
+        known = labels_of(args, other, values)
         tau = fit_temperature(scores(other)[known >= 0], known[known >= 0], prior)
     likelihoods = scores(dataset)
     found = quality(log_posterior(likelihoods[labelled], prior, tau), labels[labelled])
     report = {
-        "variable": variable.name,
-        "values": list(variable.values),
+        "variable": args.variable,
+        "values": values,
         "lines": int(labelled.sum()),
         "without a value": int((~labelled).sum()),
         "prior": args.prior,
@@ -65,33 +78,69 @@ def run(args: Namespace) -> None:
         **found.as_dict(),
     }
     if args.baseline:
-        report["baselines"] = bags_of_words(hub.task, dataset, place)
+        report["baselines"] = bags_of_words(args, hub.task, dataset, values)
     show(report)
     if args.out:
         write_json(args.out, {**report, "likelihoods": likelihoods.tolist(), "labels": labels.tolist()})
 
 
-def labels_of(dataset: StreamDataset, place: int) -> NDArray[np.int64]:
-    """Return the value of each line by its number from 0, -1: none that the model knows, (lines)."""
-    assert dataset.contexts is not None
-    return dataset.contexts.categories[dataset.contexts.index, place] - 1
+def candidates_of(schema: Schema | None, args: Namespace) -> tuple[list[str], list[Candidate], tuple[int, ...] | None]:
+    """Return the values to guess, what makes of a text's contexts those with each value, and their counts if they are the prior.
+
+    Raises:
+        OptionError: a variable that the model lacks, candidates that say nothing of its variables, or have no counts.
+    """
+    if args.candidates is None:
+        place, variable = variable_of(schema, args.variable)
+        numbers = range(1, len(variable.values) + 1)
+        made: list[Candidate] = [partial(with_value, place, number) for number in numbers]
+        return list(variable.values), made, variable.counts if args.prior == "train" else None
+    if args.prior == "train":
+        raise OptionError("--prior train: nothing says how often training has --candidates. Leave it out.")
+    table = read_table(args.candidates)
+    known = [] if schema is None else [one.name for one in schema.variables if one.name in table.names]
+    if schema is None or not known or args.variable not in table.names:
+        raise OptionError(
+            f"--candidates {args.candidates}: expected columns {args.variable} and variables of the model's contexts"
+        )
+    cells = {name: [table.column(name).values[code] for code in table.column(name).codes] for name in (args.variable, *known)}
+    rows = [schema.parse({name: cells[name][row] for name in known}) for row in range(table.rows)]
+    return cells[args.variable], [partial(_always, row) for row in rows], None
 
 
-def with_value(contexts: Contexts | None, place: int, number: int) -> Contexts:
+def _always(context: Contexts, own: Contexts) -> Contexts:
+    return context
+
+
+def labels_of(args: Namespace, dataset: StreamDataset, values: list[str]) -> NDArray[np.int64]:
+    """Return the place of each line's value among those to guess, -1: it is none of them, (lines).
+
+    Raises:
+        OptionError: the data say nothing of it.
+    """
+    arrays = open_contexts(Path(args.data, dataset.name), dataset.sizes)
+    given = {} if arrays is None else {one.name: one for one in arrays.variables if one.kind == "category"}
+    if arrays is None or args.variable not in given:
+        raise OptionError(f"--variable {args.variable}: {args.data} has no such category of the lines of '{dataset.name}'")
+    places = {value: place for place, value in enumerate(values)}
+    numbers = np.array([-1, *(places.get(value, -1) for value in given[args.variable].values)], np.int64)
+    return numbers[arrays.column(args.variable)]
+
+
+def with_value(place: int, number: int, contexts: Contexts) -> Contexts:
     """Return the lines' contexts with one value of a category in place of their own."""
-    assert contexts is not None
     categories = contexts.categories.copy()
     categories[:, place] = number
     return contexts._replace(categories=categories)
 
 
-def bags_of_words(task: Any, dataset: StreamDataset, place: int) -> dict[str, dict[str, float]]:
+def bags_of_words(args: Namespace, task: Any, dataset: StreamDataset, values: list[str]) -> dict[str, dict[str, float]]:
     """Return how good bags of words are that were trained on the training text."""
     subset = utils.split_paths(task.cfg.train_subset)[0]
     task.load_dataset(subset)
     texts = []
     for of in (task.dataset(subset), dataset):
-        labels = labels_of(of, place)
+        labels = labels_of(args, of, values)
         chosen = np.flatnonzero(labels >= 0)
         texts.append(([of.dictionary.string(of.lines[int(i)]) for i in chosen], labels[chosen].tolist()))
     return baseline(*texts[0], *texts[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -117,13 +117,17 @@ class Schema(NamedTuple):
         return by_kind(self.variables)[1]
 
     @classmethod
-    def of_training(cls, arrays: SplitContexts, threshold: int) -> Schema:
+    def of_training(cls, arrays: SplitContexts, threshold: int, names: Sequence[str] | None = None) -> Schema:
         """Return the schema of a training text; values that fewer lines have than *threshold* are unknown.
 
         Raises:
             OptionError: a variable that says nothing: it has one value, or does not vary.
         """
-        return cls(tuple(_learned(variable, arrays, threshold) for variable in arrays.variables))
+        known = [variable.name for variable in arrays.variables]
+        if lacking := [name for name in names or () if name not in known]:
+            raise OptionError(f"--context-variables {lacking[0]}: {arrays.name} has {_listed(known)}. Give some of them.")
+        chosen = [variable for variable in arrays.variables if names is None or variable.name in names]
+        return cls(tuple(_learned(variable, arrays, threshold) for variable in chosen))
 
     def as_dict(self) -> dict[str, Any]:
         """Return what ``from_dict`` takes, of types that any checkpoint and JSON can hold."""

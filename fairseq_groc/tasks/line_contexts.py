@@ -43,7 +43,8 @@ class LineContextTask(AveragingTask):
             prefix = folder / self.cfg.train_subset
             lines = open_text(str(prefix), self.dictionary, self.cfg.dataset_impl, combine=False)
             arrays = open_contexts(prefix, lines.sizes)
-            self.schema = None if arrays is None else Schema.of_training(arrays, self.cfg.context_threshold)
+            names = self.cfg.context_variables.split(",") if self.cfg.context_variables else None
+            self.schema = None if arrays is None else Schema.of_training(arrays, self.cfg.context_threshold, names)
         return self.schema
 
     def contexts_of(self, prefix: Path, lengths: Any) -> Contexts | None:

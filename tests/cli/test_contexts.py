@@ -135,6 +135,13 @@ def test_topics_are_guessed(ours, data, model, tmp_path):
     assert sum(map(sum, found["confusion"])) == 40
     refused = ours("classify", "--path", model, "--data", data / "data", "--variable", "year", code=1)
     assert "this model's contexts have topic" in refused
+    table = tmp_path / "candidates.tsv"
+    table.write_text("topic\tyear\nsports\t1995\narts\t1995\n")
+    ours("classify", "--path", model, "--data", data / "data", "--variable", "topic", "--candidates", table, "--out", out)
+    assert json.loads(out.read_text())["accuracy"] > 0.9
+    table.write_text("town\nthere\n")
+    refused = ours("classify", "--path", model, "--data", data / "data", "--variable", "topic", "--candidates", table, code=1)
+    assert "expected columns topic and variables" in refused
 
 
 def test_finetuning_into_other_values(commands, ours, data, model, tmp_path):

@@ -45,6 +45,7 @@ GIVEN = {
     "context_dropout": 0.0625,
     "context_threshold": 3,
     "context": "topic=sports",
+    "context_variables": "topic",
     "lookup_width": "encoder",
     "bias_activation": "tanh",
     "lexicon_parts": "relations",
