@@ -16,9 +16,9 @@ from fairseq.data import Dictionary
 
 from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.evaluation.results import machine
+from fairseq_groc.models.attaching import attach_head
 from fairseq_groc.models.building import ngram_widths
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMDecoder
-from fairseq_groc.models.word_decoder import attach_head
 from fairseq_groc.options import SHARED_OPTIONS, HeadConfig, head_settings
 from fairseq_groc.presets import PRESETS
 

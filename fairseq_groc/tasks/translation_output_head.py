@@ -11,8 +11,8 @@ from fairseq_groc.embeddings import EMBEDDINGS
 from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.errors import OptionError
 from fairseq_groc.heads import HEADS
+from fairseq_groc.models.attaching import attach_head
 from fairseq_groc.models.building import lexicon_parts, needs_spellings, ngram_widths
-from fairseq_groc.models.word_decoder import attach_head
 from fairseq_groc.options import HeadConfig, default_settings, head_settings, refuse_unused_of_task, widen
 from fairseq_groc.tasks.resuming import ResumingConfig, mend_before_resuming
 

@@ -10,8 +10,8 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.embeddings.compositional import CompositionalEmbedding
+from fairseq_groc.models.attaching import attach_head
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMDecoder, GrocLSTMLanguageModel
-from fairseq_groc.models.word_decoder import attach_head
 from fairseq_groc.options import HeadConfig, head_settings
 
 

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from fairseq_groc.contexts.schema import Schema, Variable
 from fairseq_groc.dictionary import predictable_words
 from fairseq_groc.heads import HEADS
+from fairseq_groc.models.attaching import attach_head
 from fairseq_groc.models.building import build_embedding, build_head, feature_width
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMDecoder, GrocLSTMLanguageModel, build_encoder
-from fairseq_groc.models.word_decoder import attach_head
 from fairseq_groc.options import SHARED_OPTIONS, HeadConfig, head_settings
 from fairseq_groc.presets import PRESETS
 
