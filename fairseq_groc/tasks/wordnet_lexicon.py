@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from fairseq import utils
-from fairseq.data import Dictionary, iterators
+from fairseq.data import Dictionary
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import register_task
 
@@ -29,22 +29,21 @@ from fairseq_groc.tasks.checks import (
     check_criterion,
     check_machine,
     check_needed,
-    check_streams,
     check_training,
     check_updates,
     check_use,
 )
 from fairseq_groc.tasks.config import DEFAULT_BLOCK, TASK, WordnetLexiconConfig
 from fairseq_groc.tasks.generation import prefix_of
-from fairseq_groc.tasks.line_contexts import LineContextTask
 from fairseq_groc.tasks.resuming import mend_before_resuming
+from fairseq_groc.tasks.streaming import StreamTask
 from fairseq_groc.tasks.workers import early_stop, early_stop_function, forget_earlier_training, gather, rank_and_world
 
 logger = logging.getLogger(__name__)
 
 
 @register_task(TASK, dataclass=WordnetLexiconConfig)
-class WordnetLexiconTask(LineContextTask):
+class WordnetLexiconTask(StreamTask):
     """Streams of words, each predicted exactly once; the vocabulary is whatever ``dict.txt`` says."""
 
     def __init__(self, cfg: WordnetLexiconConfig, dictionary: Dictionary):
@@ -157,116 +156,6 @@ class WordnetLexiconTask(LineContextTask):
         contexts = self.contexts_of(Path(path), lines.sizes)
         self.datasets[split] = StreamDataset(lines, split, self.dictionary, independent, carries_state=True, contexts=contexts)
         logger.info(f"{path}: {len(lines):,} lines, {self.datasets[split].num_tokens_total:,} tokens")
-
-    def get_batch_iterator(
-        self,
-        dataset: Any,
-        max_tokens: int | None = None,
-        max_sentences: int | None = None,
-        max_positions: Any = None,
-        ignore_invalid_inputs: bool = False,
-        required_batch_size_multiple: int = 1,
-        seed: int = 1,
-        num_shards: int = 1,
-        shard_id: int = 0,
-        num_workers: int = 0,
-        epoch: int = 1,
-        data_buffer_size: int = 0,
-        disable_iterator_cache: bool = False,
-        skip_remainder_batch: bool = False,
-        grouped_shuffling: bool = False,
-        update_epoch_batch_itr: bool = False,
-    ) -> Any:
-        """Return an iterator over the blocks of all streams; ``max_sentences`` is the number of streams a worker.
-
-        Nothing is filtered, dropped or shuffled: size limits of fairseq's own batching do not apply.
-        """
-        if not isinstance(dataset, StreamDataset):
-            return super().get_batch_iterator(
-                dataset, max_tokens, max_sentences, None, ignore_invalid_inputs, 1, seed, num_shards, shard_id, num_workers, epoch
-            )
-        training = dataset.name == self.cfg.train_subset and self._trains
-        if training:
-            if not max_sentences:
-                raise OptionError("--max-tokens alone does not say how many streams to train on: give --batch-size N")
-            check_streams(dataset, max_sentences, num_shards)
-        if skip_remainder_batch:
-            raise OptionError("--skip-remainder-batch drops text, and every token counts here: leave it out")
-        if not training:
-            self.prepare_scoring(dataset)
-        return self._iterate(dataset, max_sentences, num_shards, shard_id, num_workers, epoch, data_buffer_size, seed, training)
-
-    def eval_lm_dataloader(
-        self,
-        dataset: Any,
-        max_tokens: int | None = 36000,
-        batch_size: int | None = None,
-        max_positions: int | None = None,
-        num_shards: int = 1,
-        shard_id: int = 0,
-        num_workers: int = 1,
-        data_buffer_size: int = 10,
-        context_window: int = 0,
-    ) -> Any:
-        """Return the blocks that ``fairseq-eval-lm`` scores: one stream unless ``--batch-size`` says more."""
-        if context_window > 0:
-            raise OptionError("--context-window is not supported: give longer blocks (--tokens-per-sample). Leave it out.")
-        self.prepare_scoring(dataset)
-        itr = self._iterate(dataset, batch_size, num_shards, shard_id, num_workers, 1, data_buffer_size, 1, False)
-        return itr.next_epoch_itr(shuffle=False)
-
-    def _iterate(
-        self,
-        dataset: Any,
-        streams: Any,
-        num_shards: int,
-        shard_id: int,
-        num_workers: int,
-        epoch: int,
-        data_buffer_size: int,
-        seed: int,
-        training: bool,
-    ) -> Any:
-        dataset.carries_state = all(decoder.carried for decoder in self._decoders)
-        self.check_room()
-        plans = dataset.plan(
-            epoch,
-            streams or 1,
-            num_shards,
-            self.block_length(),
-            vary=training and self.cfg.vary_bptt,
-            shuffle=training,
-            seed=seed,
-        )
-        return iterators.EpochBatchIterator(
-            dataset=dataset,
-            collate_fn=dataset.collater,
-            batch_sampler=[[plan] for plan in plans],
-            seed=seed,
-            num_shards=num_shards,
-            shard_id=shard_id,
-            num_workers=num_workers,
-            epoch=epoch,
-            buffer_size=data_buffer_size,
-            disable_shuffling=True,
-        )
-
-    def block_length(self) -> int:
-        """Return the tokens of a stream that are read at a time."""
-        if self.cfg.tokens_per_sample < 0:
-            raise OptionError(f"--tokens-per-sample {self.cfg.tokens_per_sample}: expected a positive number, or 0")
-        wanted = [decoder.adapter.settings.block_length() for decoder in self._decoders if decoder.adapter]
-        if any(wanted):  # an adapter's: what the checkpoint has is no choice of who uses it
-            return max(filter(None, wanted))
-        if self.cfg.tokens_per_sample > 0:
-            return self.cfg.tokens_per_sample
-        return self.state.state_dict.get("groc", {}).get("tokens_per_sample", DEFAULT_BLOCK)
-
-    def check_room(self) -> None:
-        """Refuse blocks that are longer than the model's positions."""
-        room = min((decoder.max_positions() for decoder in self._decoders), default=self.block_length())
-        if self.block_length() > room:
-            raise OptionError(f"--tokens-per-sample {self.block_length()}: the model has room for {int(room)}")
 
     def build_dataset_for_inference(self, src_tokens: Any, src_lengths: Any, **kwargs: Any) -> LinesForInference:
         self.prepare_scoring()
