@@ -9,14 +9,15 @@ which value of the variable each line has. What is done is skipped; WORK/EXPERIM
 import argparse
 import json
 import shlex
-import statistics
 import sys
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from report import markdown
+
 from fairseq_groc.__main__ import in_process
-from fairseq_groc.evaluation.results import aligned, machine, write_json
+from fairseq_groc.evaluation.results import machine, write_json
 from fairseq_groc.evaluation.training_log import read_curves, read_parameters
 from fairseq_groc.programs import BIN, PLUGIN, ROOT, held, run
 
@@ -110,7 +111,7 @@ def main() -> None:
                 about = {"experiment": args.experiment, "text": name, "updates": text.updates, "machine": machine()}
                 write_json(results, {**about, "rows": ordered})
         print(line(label, found[label]), flush=True)
-    print(table(ordered))
+    print("\n".join(markdown(ordered)))
 
 
 def prepared(args: argparse.Namespace, text: Text, open_vocabulary: bool) -> Path:
@@ -175,26 +176,6 @@ def report(save: Path, name: str, command: str, data: Path, *options: Any) -> di
 
 def line(label: str, runs: dict[str, Any]) -> str:
     return f"{label}: " + ", ".join(f"{found['perplexity']:.1f}" for found in runs.values())
-
-
-def table(rows: dict[str, Any]) -> str:
-    """Return the means over seeds, with their spread."""
-    lines = [["", "seeds", "perplexity", "accuracy", "parameters", "seconds"]]
-    for label, runs in rows.items():
-        found = list(runs.values())
-        accuracy = spread([one["accuracy"] * 100 for one in found if "accuracy" in one])
-        cells = [spread([one["perplexity"] for one in found]), f"{accuracy}%" if accuracy else ""]
-        parameters = f"{found[0]['parameters'] / 1e6:.2f}M"
-        lines.append([label, str(len(found)), *cells, parameters, spread([one["seconds"] for one in found], 0)])
-    return aligned(lines)
-
-
-def spread(values: list[float], digits: int = 1) -> str:
-    """Return the mean of values, and half of their range."""
-    if not values:
-        return ""
-    middle = f"{statistics.mean(values):.{digits}f}"
-    return middle if len(values) == 1 else f"{middle} ± {(max(values) - min(values)) / 2:.{digits}f}"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,71 @@
+"""Tables and pictures of what examples/context/run.py has found.
+
+    python examples/context/report.py WORK/models-agnews.json [--out FOLDER]
+
+prints a table in Markdown; with --out a picture of accuracy against perplexity is drawn there.
+"""
+
+import argparse
+import json
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fairseq_groc.evaluation.context_pictures import Point, draw_accuracies
+
+COLUMNS = ["model", "seeds", "perplexity", "known words", "new words", "accuracy", "parameters (M)", "seconds"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path, help="JSON of run.py")
+    parser.add_argument("--out", type=Path, help="folder for the picture")
+    args = parser.parse_args()
+    rows = json.loads(args.results.read_text())["rows"]
+    print("\n".join(markdown(rows)))
+    if args.out and any("accuracy" in run for runs in rows.values() for run in runs.values()):
+        draw(rows, args.out / args.results.with_suffix(".png").name)
+
+
+def markdown(rows: dict[str, Any]) -> list[str]:
+    """Return a table: means over seeds with half of their range, columns without figures left out, bags of words below."""
+    lines = [cells_of(label, list(runs.values())) for label, runs in rows.items()]
+    baselines = next((run["baselines"] for runs in rows.values() for run in runs.values() if run.get("baselines")), {})
+    for name, found in baselines.items():
+        lines.append([f"bag of words, {name}", "", "", "", "", f"{found['accuracy']:.1%}", "", ""])
+    kept = [i for i in range(len(COLUMNS)) if any(line[i] for line in lines)]
+    table = [[COLUMNS[i] for i in kept], ["---"] + ["---:"] * (len(kept) - 1), *([line[i] for i in kept] for line in lines)]
+    return [f"| {' | '.join(line)} |" for line in table]
+
+
+def cells_of(label: str, runs: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the row of a model from its seeds' figures."""
+    perplexities = [
+        spread([run[part] for run in runs if run[part] and run[part] < 1e7]) for part in ("perplexity", "known", "new")
+    ]
+    accuracy = spread([run["accuracy"] for run in runs if "accuracy" in run], ".1%")
+    parameters, seconds = f"{runs[0]['parameters'] / 1e6:.2f}", spread([run["seconds"] for run in runs], ",.0f")
+    return [label, str(len(runs)), *perplexities, accuracy, parameters, seconds]
+
+
+def spread(values: Sequence[float], form: str = ",.1f") -> str:
+    """Return the mean of values, and half of their range where there are several."""
+    values = [value for value in values if value == value]  # not NaN: there were no such words
+    if not values:
+        return ""
+    middle = f"{statistics.mean(values):{form}}"
+    return middle if len(values) == 1 else f"{middle} ± {(max(values) - min(values)) / 2:{form}}"
+
+
+def draw(rows: dict[str, Any], path: Path) -> None:
+    """Save accuracy against perplexity, a point for each model and seed."""
+    series = {
+        label: [Point(run["perplexity"], run["accuracy"]) for run in runs.values() if "accuracy" in run]
+        for label, runs in rows.items()
+    }
+    draw_accuracies({label: points for label, points in series.items() if points}, path)
+
+
+if __name__ == "__main__":
+    main()
