@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from report import markdown
+from context_tables import markdown
 
 from fairseq_groc.__main__ import in_process
 from fairseq_groc.evaluation.results import machine, write_json

@@ -1,6 +1,6 @@
 """Tables and pictures of what examples/context/run.py has found.
 
-    python examples/context/report.py WORK/models-agnews.json [--out FOLDER]
+    python examples/context/context_tables.py WORK/models-agnews.json [--out FOLDER]
 
 prints a table in Markdown; with --out a picture of accuracy against perplexity is drawn there.
 """
