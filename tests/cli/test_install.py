@@ -78,7 +78,10 @@ def test_the_wheel_says_version_and_licence(described):
 
 def required(described):
     """Return the requirements by name, those of extras too."""
-    return {canonicalize_name(one.name): one for one in map(Requirement, described.get_all("Requires-Dist"))}
+    found = [Requirement(text) for text in described.get_all("Requires-Dist")]
+    by_name = {canonicalize_name(one.name): one for one in found}
+    assert len(by_name) == len(found), "a library is declared once"
+    return by_name
 
 
 def test_fairseq_is_never_a_requirement(described):
