@@ -24,6 +24,7 @@ fuzz: install
 lint: install
 	@echo "== linters"
 	ruff check .
+	ruff format --check .
 	mypy fairseq_groc
 
 # the pages' tables, from the JSON in the repository

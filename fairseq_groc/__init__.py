@@ -13,7 +13,7 @@ Registered with fairseq on import (``--user-dir fairseq_groc``):
 import argparse
 import os
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"  # here alone: pyproject.toml reads it
 
 try:
     import fairseq  # noqa: F401
