@@ -12,7 +12,7 @@ from typing import Any
 
 EXAMPLES = Path(__file__).resolve().parent
 ROOT, PAPERS, QUICKSTART = EXAMPLES.parent, EXAMPLES / "papers", EXAMPLES / "quickstart"
-PAGES = ("README.md", "docs/performance.md", "examples/papers/README.md")
+PAGES = ("README.md", "docs/quickstart.md", "docs/performance.md", "examples/papers/README.md")
 _BLOCK = re.compile(r"(<!-- table ([\w-]+): make tables -->\n).*?(<!-- end -->)", re.DOTALL)
 sys.path += [str(PAPERS), str(QUICKSTART)]
 

@@ -17,12 +17,15 @@ STORIES = {
     "README.md": ("make ", "pip install"),  # CI, test_install.py
     "examples/language_model/README.md": (),
     "docs/adaptation.md": (),
-    "docs/training.md": ("distributed-rank",),  # test_resume_and_workers.py
-    "docs/any_vocabulary.md": (),
-    "docs/analyses.md": ("training-speed", "explain cat"),  # test_training_speed.py, test_pipeline.py
+    "docs/quickstart.md": ("make ",),  # test_quickstart.py
+    "docs/training.md": ("distributed-rank", "training-speed"),  # test_resume_and_workers.py, test_training_speed.py
+    "docs/vocabularies.md": (),
+    "docs/embeddings.md": (),
+    "docs/heads.md": (),
+    "docs/lexicons.md": ("explain cat", "glossary.tsv"),  # test_pipeline.py, test_lexicon_options.py
+    "docs/contexts.md": (),
     "examples/any_fairseq_lm/README.md": (),
     "examples/translation/README.md": (),
-    "docs/any_language_model.md": (),
     "docs/encoders.md": (),
 }
 RECIPES = {
@@ -87,6 +90,8 @@ def user_folder(folder: Path) -> Path:
         words = WORDS if number < 3 else [*WORDS, "hound", "zebra"]
         text = write(folder / f"{name}.txt", words, 30, number).read_text()
         (folder / "FOLDER" / f"{name}.txt").write_text(text)
+        contexts = [f"{('sports', 'world', '')[row % 3]}\t{2000 + row % 7}" for row in range(30)]
+        (folder / f"{name}.tsv").write_text("\n".join(["topic\tyear", *contexts]) + "\n")
     published = folder / "published"
     published.mkdir()
     for name in ("fairseq_groc", "examples", "benchmarks"):
@@ -115,9 +120,9 @@ def blocks(page: str):
 
 def run_page(folder: Path, page: str) -> str:
     """Run the commands of a page but for those that are run elsewhere; return what they printed."""
-    elsewhere = {**STORIES, **RECIPES}[page]
-    script = "\n".join(block for block in blocks(page) if not any(part in block for part in elsewhere))
-    assert script, f"no command of {page} was found"
+    elsewhere, found = {**STORIES, **RECIPES}[page], blocks(page)
+    assert found, f"no command of {page} was found"
+    script = "\n".join(block for block in found if not any(part in block for part in elsewhere))
     assert "&&" not in script, f"{page}: bash would go on if what is before && fails"
     return run_script(folder, script, page)
 
