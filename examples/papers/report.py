@@ -30,10 +30,8 @@ READ = {
     "awd": "small AWD-LSTMs, a quarter of the training text 15 times",
     "awd-adam": "small AWD-LSTMs with Adam, a quarter of the training text 15 times",
 }
-SMOOTHED = (
-    "Lower is better. *Smoothed*: mixed with the uniform distribution, by the weight that is best on validation text.\n"
-    "*Tried*: how many settings were tried on validation text."
-)
+SMOOTHED = "Lower is better. *Smoothed*: mixed with the uniform distribution, by the weight that is best on validation text."
+TRIED = "*Tried*: how many settings were tried on validation text."
 PAPER = "The paper's models are far larger and trained to convergence: compare the order of rows, not their perplexities."
 
 
@@ -136,7 +134,9 @@ def experiment(results: dict[str, Any], stem: str) -> list[str]:
     columns, lines, constant = without_constants(
         COLUMNS, [cells(label, row, compared(rows, row)) for label, row in rows.items()], OPTIONAL
     )
-    about = [of_scale(results), SMOOTHED, f"Seeds of every row: {seeds_of(rows)}; means and standard deviations of several."]
+    about = [of_scale(results), SMOOTHED, *([TRIED] if "tried" in columns else [])]
+    seeds = seeds_of(rows)
+    about += [f"Seeds of every row: {seeds}." + (" Means and standard deviations over them." if seeds > 1 else "")]
     about += [f"In all rows: {'; '.join(f'{name} {value}' for name, value in constant.items())}."] if constant else []
     about += [PAPER] if "paper, test" in columns else []
     parts = [f"![{results['title']}]({stem}.png)", "\n".join(table(columns, lines)), "\n".join(about)]
@@ -198,7 +198,7 @@ def analysis(results: dict[str, Any], stem: str) -> list[str]:
     about, name = ANALYSES[results["analysis"]], results["analysis"]
     command = f"python examples/papers/analyses.py {name} --dataset {results['dataset']} --scale {results['scale']} --workdir DIR"
     command += " --in-bf16" if results["in_bf16"] else ""
-    of = f" The model is {results['model']} of {EXPERIMENTS[about.table].title.partition(':')[0]}." if about.table else ""
+    of = f" The model is {results['model']}, of {EXPERIMENTS[about.table].title.partition(':')[0]}." if about.table else ""
     parts = [f"![{about.title}]({stem}.png)", "\n".join(FOUND[name](results["found"])), of_scale(results) + of]
     return [*parts, f"Paper: {about.paper}", "## Make it", typed(command)]
 
