@@ -23,8 +23,8 @@ def test_losses(commands):
 
 def test_what_a_program_printed_is_kept_for_the_page(commands, tmp_path, monkeypatch):
     record = ["python", ROOT / "benchmarks" / "record.py"]
-    given = ["losses", "--sizes", "300", "--rounds", "1"]
-    commands.ok(*record, "--results", tmp_path / "results" / "printed", *given)
+    assert "none: expected one of adding_words, " in commands.fails(*record, "none --sizes 300")
+    commands.ok(*record, "losses --sizes 300 --rounds 1", "--results", tmp_path / "results" / "printed")
     found = json.loads((tmp_path / "results" / "printed" / "losses.json").read_text())
     assert found["command"] == "python benchmarks/losses.py --sizes 300 --rounds 1" and 0 < found["core_minutes"] < 5
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
