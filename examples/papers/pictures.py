@@ -99,6 +99,8 @@ def draw_domains(results: dict[str, Any], path: Path) -> None:
         for number, model in enumerate(results["learning_rates"]):
             values = ways_of(rows, model, domain)
             places = [(place, value) for place, value in enumerate(values) if value is not None]
+            if not places:
+                continue
             panel.plot(*zip(*places, strict=True), marker="o", markersize=4, color=color_of(model, number))
             ends[model] = places[-1], color_of(model, number)
         panel.set_xticks(range(len(WAYS)), WAYS, fontsize=8)
@@ -132,6 +134,8 @@ def draw_finetuning(results: dict[str, Any], path: Path) -> None:
         for curve in (curve for curve in curves if curve["subset"] == domain):
             way = runs[curve["run"]]
             points = [(x, y) for x, y in curve["points"] if isinstance(y, float)]  # not what is infinite
+            if not points:
+                continue
             style = "--" if "," in way else "-"
             panel.plot(*zip(*points, strict=True), style, marker="o", markersize=3, color=color_of(way))
             ends[way] = points[-1], color_of(way)

@@ -52,6 +52,16 @@ def test_a_curve_ends_at_a_time_with_its_perplexity_then(module):
     assert until([(10, 400.0), (15, 100.0)], 20) == [(10, 400.0), (15, 100.0)]
 
 
+def test_domains_without_figures_have_empty_panels(module, tmp_path):
+    found = {"tied + unigram": {"far": {"all": {"perplexity": 9}}}}
+    curves = {"far": [{"run": "far-tied", "subset": "far", "points": [[1, "inf"]]}]}
+    rows = {**found, "tied, finetuned": {}}
+    results = {"domains": ["far"], "learning_rates": {"tied": {}}, "rows": rows, "finetuning": curves}
+    for name in ("draw_domains", "draw_finetuning"):
+        getattr(module("pictures"), name)(results, tmp_path / f"{name}.png")
+        assert (tmp_path / f"{name}.png").stat().st_size > 1000
+
+
 def test_pictures_are_drawn_from_the_published_numbers(module, tmp_path):
     draw, results = module("report").draw, ROOT / "examples" / "papers" / "results"
     for path in results.glob("*.json"):
