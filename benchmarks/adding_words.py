@@ -1,4 +1,4 @@
-"""What it costs to add words to a GroC model that is in use, against encoding all of its words.
+"""What does it cost to add words to a GroC model in use, against encoding all of its words?
 
     python benchmarks/adding_words.py [--sizes 10000 100000]
 

@@ -1,4 +1,4 @@
-"""Multiply-adds and bytes of one training step of GroC: Penn Treebank, WikiText-2, and any number of words.
+"""How many multiply-adds and bytes does a training step of GroC take: on Penn Treebank, WikiText-2, or any number of words?
 
     python benchmarks/arithmetic.py --tables NAME=SHAPE=FOLDER ... [--size 200000 --out DIR]
 

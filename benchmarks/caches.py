@@ -1,4 +1,4 @@
-"""Scoring with a full cache against scoring without one, and how many true neighbours the approximate search finds.
+"""How much does a full cache slow scoring down, and how many true neighbours does the approximate search find?
 
     python benchmarks/caches.py --out DIR [--sizes 10000 200000] [--entries 200000 | --large 10000000 | --store FOLDER]
 

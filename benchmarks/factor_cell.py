@@ -1,9 +1,10 @@
-"""Time of a layer that a context adapts, forward and backward, against ``nn.LSTM`` and a weight matrix for each line.
+"""How long does a layer that a context adapts take, against ``nn.LSTM`` and a weight matrix for each line?
 
     python benchmarks/factor_cell.py --out DIR [--shapes agnews dbpedia] [--steps 20] [--dense-steps 5]
 
 Shapes are those of Jaech and Ostendorf 2018, Table 2, with about the lengths of their texts; the text and each line's context
-are random, and every step has others. All ways take turns at every step, in one process. "autograd" is FactorCell with the
+are random, and every step has others. Forward and backward are timed. All ways take turns at every step, in one process.
+"autograd" is FactorCell with the
 gradients of autograd over the steps; "dense" makes the matrix W' of every line. "running text": contexts change within a line.
 """
 

@@ -1,4 +1,4 @@
-"""The loss over a large vocabulary: whole logits, PyTorch's linear_cross_entropy, and this package's chunks.
+"""Which loss over a large vocabulary is fast and small: whole logits, PyTorch's linear_cross_entropy, or chunks?
 
     python benchmarks/losses.py [--sizes 10000 200000] [--rounds 7]
 

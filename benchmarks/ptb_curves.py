@@ -1,8 +1,9 @@
-"""GroC against tied on Penn Treebank with the small preset: validation perplexity against updates and against seconds.
+"""How fast does GroC learn Penn Treebank beside tied, in updates and in seconds?
 
     python benchmarks/ptb_curves.py DATA --out DIR [--runs tied groc groc-sampled-0.1 ...] [--updates 660] [--seconds 300] \
       [--init-range 0.05]
 
+The models are of the small preset.
 DATA is a folder from scripts/preprocess.sh --dataset ptb, or one of a part of its training text. Runs: tied, groc,
 groc-sampled-RHO (sampled updates) and groc-sparse-P (the paper's sparse updates); -bf16 behind a name for the encoder's
 products in bfloat16. Each with several learning rates, constant after 100 updates of warm-up or (--decay) falling linearly to

@@ -1,4 +1,4 @@
-"""Cost of a training step against the size of the vocabulary: heads x V x ways of updating, and the floor.
+"""What does a training step cost as the vocabulary grows, for each head and way of updating?
 
     python benchmarks/scaling.py --out DIR [--sizes 10000 33000 80000 200000 | --data DATA] [--runs floor tied lookup full ...]
 

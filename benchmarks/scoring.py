@@ -1,4 +1,4 @@
-"""Scoring with computed and with looked-up embeddings, in turns within one process, and how long the words take to encode.
+"""Do computed embeddings slow scoring down, and how long do all words take to encode?
 
     python benchmarks/scoring.py --out DIR [--sizes 10000 33000 200000] [--rounds 20]
 

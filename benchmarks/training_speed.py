@@ -1,4 +1,4 @@
-"""The tied model at the paper's PTB shape through fairseq-train, fairseq's own lstm_lm, and a plain PyTorch loop, in turns.
+"""Is the tied model as fast as fairseq's own lstm_lm and as a plain PyTorch loop, at the paper's PTB shape?
 
     python benchmarks/training_speed.py DATA [--rounds 3] [--updates 8]
 

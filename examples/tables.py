@@ -12,14 +12,24 @@ from typing import Any
 
 EXAMPLES = Path(__file__).resolve().parent
 ROOT, PAPERS, QUICKSTART = EXAMPLES.parent, EXAMPLES / "papers", EXAMPLES / "quickstart"
-PAGES = ("README.md", "docs/quickstart.md", "docs/performance.md", "examples/papers/README.md")
+PAGES = (
+    "README.md",
+    "docs/quickstart.md",
+    "docs/performance.md",
+    "docs/results.md",
+    "examples/papers/README.md",
+    "benchmarks/README.md",
+)
 _BLOCK = re.compile(r"(<!-- table ([\w-]+): make tables -->\n).*?(<!-- end -->)", re.DOTALL)
-sys.path += [str(PAPERS), str(QUICKSTART)]
+sys.path += [str(PAPERS), str(QUICKSTART), str(ROOT / "benchmarks")]
 
+import benchmark_page  # noqa: E402
 import equal_time  # noqa: E402
+import findings  # noqa: E402
+from cells import TITLES, brief, table  # noqa: E402
 from experiments import EXPERIMENTS  # noqa: E402
 from quickstart_table import quickstart  # noqa: E402
-from report import TITLES, brief, page, table  # noqa: E402
+from report import pages  # noqa: E402
 
 RESULTS = PAPERS / "results"
 SCALING = {  # names in the benchmark
@@ -50,23 +60,34 @@ def recipes(folder: Path) -> str:
 
 
 def scaling(runs: dict[str, Any]) -> str:
-    """Return a table of what a step costs at each size of the vocabulary, in times of the first run's."""
-    rows, first = [], next(iter(runs.values()))
-    for key, found in runs.items():
-        name, size = key.split()[:2]
-        first = found if name == "tied" else first
-        numbers = [found[which] / first[which] for which in ("mean", "ms", "scoring_tokens_per_second")]
-        rows.append([f"{int(size):,}", SCALING[name], *(f"{number:.2f}" for number in numbers), f"{found['peak_gib']:.1f}"])
-    return "\n".join(table(["V", "model", "a step, mean", "median", "scoring, tokens a second", "peak GiB"], rows))
+    """Return what a step costs at each size of the vocabulary, and how fast scoring is, in units of tied's."""
+    found = {tuple(key.split()[:2]): run for key, run in runs.items()}
+    names, sizes = (list(dict.fromkeys(parts)) for parts in zip(*found, strict=True))
+
+    def relative(name: str, which: str) -> list[str]:
+        return [f"{found[name, size][which] / found['tied', size][which]:.2f}" for size in sizes]
+
+    rows = []
+    for name in names:
+        memory = ", ".join(f"{found[name, size]['peak_gib']:.1f}" for size in sizes)
+        rows.append([SCALING[name], *relative(name, "mean"), ", ".join(relative(name, "scoring_tokens_per_second")), memory])
+    steps = [f"a step, V = {int(size):,}" for size in sizes]
+    return "\n".join(table(["", *steps, "scored tokens a second", "peak GiB"], rows))
 
 
 TABLES: dict[str, Callable[[], str]] = {
     "quickstart": lambda: quickstart(loaded(QUICKSTART / "results.json")["rows"]),
     "penn-treebank": lambda: brief(loaded(QUARTER)["rows"]),
     "equal-time": lambda: equal_time.of_files(QUARTER, STEPS, "tied")[1],
-    "equal-time-all": lambda: equal_time.of_files(RESULTS / "table-2-ptb-cpu.json", STEPS, "tied")[1],
     "scaling": lambda: scaling(loaded(ROOT / "benchmarks" / "results" / "scaling-small.json")["runs"]),
     "recipes": lambda: recipes(RESULTS),
+    "first-run": lambda: findings.first_run(RESULTS),
+    "heads": lambda: findings.heads(RESULTS),
+    "lexicon": lambda: findings.lexicon(RESULTS),
+    "domains": lambda: findings.domains(RESULTS),
+    "beginnings": lambda: findings.beginnings(RESULTS),
+    "benchmarks": lambda: benchmark_page.programs(ROOT / "benchmarks"),
+    "printed": lambda: benchmark_page.printed(ROOT / "benchmarks"),
 }
 
 
@@ -79,7 +100,8 @@ def main() -> None:
     for name in PAGES:
         path = ROOT / name
         path.write_text(renewed(path.read_text()))
-    (ROOT / "docs" / "results.md").write_text(page(RESULTS, ROOT / "docs"))
+    for name, text in pages(RESULTS).items():
+        (RESULTS / name).write_text(text)
 
 
 if __name__ == "__main__":

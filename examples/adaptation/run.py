@@ -5,15 +5,13 @@
 FOLDER has train.txt, valid.txt and test.txt, tokenised and lower-cased; each PATH is another such folder, a raw text, or a folder
 of raw texts. The files of --temporal begin with a year: those up to 1985 train, the later ones are scored; without --domain
 that is all. Everything is done by commands of fairseq and of the package; what is done is skipped when it runs again.
-WORKDIR/table-5-domains-SCALE.json and table-5-temporal-SCALE.json have what examples/papers/report.py makes tables from, with
-pictures beside them.
+WORKDIR/table-5-domains-SCALE.json and table-5-temporal-SCALE.json have what examples/papers/report.py makes pages from.
 """
 
 import argparse
 import json
 import os
 import shlex
-import shutil
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -191,14 +189,9 @@ def experiment(args, name: str, texts: dict[str, dict[str, Path]]) -> str:
     results |= {"trained_on": first, "learning_rates": learning_rates, "domains": list(texts), "rows": rows}
     results["finetuning"] = {domain: curves_of(work, domain) for domain in others}
     out = args.workdir / f"table-5-{name}-{args.scale}.json"
-    pictures = {f"finetuning on {domain}": work / f"finetuning-{slug(domain)}.png" for domain in others}
     if "local" in args.caches:  # Figure 6 is tied's, on the first other domain
         grid = work / "scores" / slug("tied + local") / f"{slug(others[0])}-grid.json"
         results["grid"] = {"domain": others[0], "grid": json.loads(grid.read_text())["grid"]}
-        pictures[f"the local cache's grid, tied, {others[0]}"] = grid.with_suffix(".png")
-    results["pictures"] = {caption: f"{out.stem}-{path.name}" for caption, path in pictures.items()}
-    for caption, copy in results["pictures"].items():
-        shutil.copy(pictures[caption], out.with_name(copy))
     write_json(out, results)
     return table(rows, list(texts))
 

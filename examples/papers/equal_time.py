@@ -14,7 +14,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from fairseq_groc.evaluation.results import color_of, label_log_axis, pyplot, save_figure
+from pictures import draw_curves
 
 RUNS = {"GroC": "sampled-0.1", "GroC + corrections": "corrected-0.05"}  # rows whose name in the benchmark is not their head's
 Curve = list[tuple[float, float]]  # (steps of the first row's model, perplexity)
@@ -30,7 +30,8 @@ def main() -> None:
     args = parser.parse_args()
     curves, made = of_files(args.results, args.times, args.first)
     print(made)
-    draw(curves, args.first, args.out)
+    end = curves[args.first][-1][0]
+    draw_curves({label: until(curve, end) for label, curve in curves.items()}, f"time (in updates of {args.first})", args.out)
 
 
 def of_files(results: Path, times: Path, first: str) -> tuple[dict[str, Curve], str]:
@@ -78,26 +79,10 @@ def table(curves: dict[str, Curve], prices: dict[str, float], first: str) -> str
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def draw(curves: dict[str, Curve], first: str, path: Path) -> None:
-    """Save the curves, each with its name at its end."""
-    figure, axes = pyplot().subplots(figsize=(7, 4.2))
-    end, ends = curves[first][-1][0], {}
-    for label, curve in curves.items():
-        seen = [(x, y) for x, y in curve if x <= 1.35 * end]
-        axes.plot(*zip(*seen, strict=True), marker="o", markersize=3, color=color_of(label))
-        ends[label] = seen[-1]
-    axes.set(xlabel=f"time, in steps of {first}", ylabel="validation perplexity", yscale="log", xlim=(0, 1.35 * end))
-    axes.set_ylim(top=600)
-    label_log_axis(axes.yaxis)
-    lowest = -math.inf
-    for label, place in sorted(ends.items(), key=lambda item: item[1][1]):  # names one above the other where curves end close by
-        height = axes.transData.transform(place)[1] * 72 / figure.dpi
-        lowest = max(height, lowest + 9)
-        style = {"color": color_of(label), "va": "center", "fontsize": 8}
-        axes.annotate(label, place, (4, lowest - height), textcoords="offset points", **style)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    save_figure(figure, path)
+def until(curve: Curve, end: float) -> Curve:
+    """Return a curve up to a time, with its perplexity then where that is between two validations."""
+    last = at(curve, end)
+    return [(x, y) for x, y in curve if x <= end] + ([(end, last)] if last is not None else [])
 
 
 if __name__ == "__main__":

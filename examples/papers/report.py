@@ -1,75 +1,113 @@
-"""A page with the tables and pictures of what run.py and analyses.py have written.
+"""A page, with its picture, for each table that run.py, analyses.py and examples/adaptation have written, and a list of these.
 
-    python examples/papers/report.py FOLDER --out docs/results.md
+    python examples/papers/report.py FOLDER
 
-FOLDER has their JSON and that of examples/adaptation, and may have about.md to begin with, summary.md for the words
-under the summary, and NAME.md for those under the table of NAME.json.
+FOLDER has their JSON. NAME.json gets NAME.md, and NAME.png where its numbers are enough to draw it; README.md has a summary and
+the list. What somebody wrote in words/NAME.md stands above the table.
 """
 
 import argparse
 import json
-import os
 import shlex
-import statistics
 import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
 from analyses import ANALYSES
+from cells import TITLES, compared, seeds_of, setting, smoothed, spread, table, without_constants
 from experiments import EXPERIMENTS, SCALES, TABLE_5, preset_of
+from pictures import draw_domains, draw_finetuning, draw_rows
 
 ADAPTATION = "table-5"  # of examples/adaptation
 SUMMARISED = ("table-2", "table-3")  # the models of one size that a summary has
-TITLES = {"ptb": "Penn Treebank", "wikitext2": "WikiText-2"}
-COLUMNS = [
-    "",
-    "M parameters",
-    "setting",
-    "tried",
-    "validation",
-    "test",
-    "uniform weight",
-    "test, smoothed",
-    "paper, test",
-]
+COLUMNS = ["", "M parameters", "test, smoothed", "test", "validation", "uniform weight", "paper, test", "tried", "setting"]
+OPTIONAL = ("uniform weight", "paper, test", "tried", "setting")  # named once where they are the same in all rows
+READ = {
+    "paper": "models of the papers' size",
+    "cpu": "small models, the whole training text five times",
+    "quarter": "small models, a quarter of the training text six times",
+    "quarter-long": "small models, a quarter of the training text twelve times",
+    "awd": "small AWD-LSTMs, a quarter of the training text 15 times",
+    "awd-adam": "small AWD-LSTMs with Adam, a quarter of the training text 15 times",
+}
+SMOOTHED = "Lower is better. *Smoothed*: mixed with the uniform distribution, by the weight that is best on validation text."
+TRIED = "*Tried*: how many settings were tried on validation text."
+PAPER = "The paper's models are far larger and trained to convergence: compare the order of rows, not their perplexities."
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args()
-    args.out.write_text(page(args.folder, args.out.parent))
-    print(args.out)
+    folder = parser.parse_args().folder
+    for name, text in pages(folder).items():
+        (folder / name).write_text(text)
+        print(folder / name)
+    for path, results in found_in(folder).items():
+        draw(results, path)
 
 
-def page(folder: Path, place: Path) -> str:
-    """Return the page of all results in *folder*, with links as they are from *place*."""
+def found_in(folder: Path) -> dict[Path, dict[str, Any]]:
+    """Return the results of a folder by their files, in the order of the papers' tables."""
     names = (*EXPERIMENTS, *ANALYSES, ADAPTATION)
-    found = [path for name in names for path in sorted(folder.glob(f"{name}-*-*.json"))]
+    found = {path: json.loads(path.read_text()) for name in names for path in sorted(folder.glob(f"{name}-*-*.json"))}
     if not found:
         sys.exit(f"nothing found in {folder}: run examples/papers/run.py first")
-    parts = written(folder / "about.md") or ["# Results"]
-    loaded = {path: json.loads(path.read_text()) for path in found}
-    if tables := [results for results in loaded.values() if results.get("experiment") in SUMMARISED]:
-        parts += ["\n".join(summary(tables)), *written(folder / "summary.md")]
-    for path, results in loaded.items():
-        picture = os.path.relpath(path.with_suffix(".png"), place)
-        kind = next((kind for kind in KINDS if kind in results), None)
-        if kind is None:
+    for path, results in found.items():
+        if not results.keys() & KINDS.keys():
             sys.exit(f"{path}: not made by run.py, analyses.py or examples/adaptation")
-        parts += [KINDS[kind](results, picture), *written(path.with_suffix(".md"))]
-    return "\n\n".join(parts) + "\n"
+    return found
 
 
-def written(path: Path) -> list[str]:
-    """Return what somebody wrote in the file, if there is one."""
-    return [path.read_text().rstrip()] if path.exists() else []
+def pages(folder: Path) -> dict[str, str]:
+    """Return the pages of all results of a folder, by the names of their files."""
+    found = found_in(folder)
+    made = {path.with_suffix(".md").name: page(results, path) for path, results in found.items()}
+    parts = ["# All tables", SMOOTHED]
+    if tables := [results for results in found.values() if results.get("experiment") in SUMMARISED]:
+        parts += ["Test perplexities, smoothed; \\* not smoothed:", "\n".join(summary(tables))]
+    parts += ["\n".join(f"- [{heading(results)}]({path.stem}.md)" for path, results in found.items())]
+    return {**made, "README.md": "\n\n".join(parts) + "\n"}
+
+
+def page(results: dict[str, Any], path: Path) -> str:
+    """Return the page of a table: what it is, what somebody wrote, and what its kind has."""
+    words = path.parent / "words" / f"{path.stem}.md"
+    parts = [f"# {results['title']}", *([words.read_text().rstrip()] if words.exists() else [])]
+    kind = next(kind for kind in KINDS if kind in results)
+    return "\n\n".join([*parts, *KINDS[kind](results, path.stem)]) + "\n"
+
+
+def heading(results: dict[str, Any]) -> str:
+    """Return a table's title, with its text and scale."""
+    text = f"{TITLES[results['dataset']]}, " if "dataset" in results else ""
+    return f"{results['title']} ({text}{results['scale']})"
+
+
+def of_scale(results: dict[str, Any]) -> str:
+    return f"{TITLES[results['dataset']]}, scale `{results['scale']}`: {READ[results['scale']]}."
+
+
+def typed(command: str) -> str:
+    """Return a command as a block of lines that are not too long."""
+    lines = [""]
+    for word in map(shlex.quote, shlex.split(command)):  # words with blanks stay whole
+        if lines[-1] and len(lines[-1]) + len(word) > 110:
+            lines.append("")
+        lines[-1] += f"{word} "
+    return "    " + "\\\n      ".join(lines).rstrip()
+
+
+def draw(results: dict[str, Any], path: Path) -> None:
+    """Save the pictures that the numbers are enough for."""
+    if "experiment" in results:
+        draw_rows(results["experiment"], results["rows"], path.with_suffix(".png"))
+    if "adaptation" in results:
+        draw_domains(results, path.with_suffix(".png"))
+        draw_finetuning(results, path.with_name(f"{path.stem}-finetuning.png"))
 
 
 def summary(tables: list[dict[str, Any]]) -> list[str]:
-    """Return the test perplexities of all models of Tables 2 and 3, a row a model, a column a text and scale.
+    """Return the test perplexities of all models of Tables 2 and 3, a row for each model, a column for each text and scale.
 
     Table 2's GroC has an output network on one text and none on the other: it goes by the name that Table 3 has for it.
     """
@@ -87,25 +125,26 @@ def summary(tables: list[dict[str, Any]]) -> list[str]:
             runs = compared(results["rows"], row)
             mark = "" if all("uniform" in run for run in runs) else "\\*"
             figures.setdefault(ours, spread([smoothed(run) for run in runs]) + mark)
-    return [
-        "Test perplexities, smoothed by the uniform weight that validation text chose; \\* not smoothed:",
-        "",
-        *table(["", *columns], [[name, *(of.get(c, "") for c in columns)] for name, of in rows.items()]),
-    ]
+    return table(["", *columns], [[name, *(of.get(c, "") for c in columns)] for name, of in rows.items()])
 
 
-def experiment(results: dict[str, Any], picture: str) -> str:
-    """Return the title, the command, the table and the picture of one experiment."""
-    lines = [f"## {results['title']}: {TITLES[results['dataset']]}, scale {results['scale']}", ""]
-    lines += [*(f"    {command}" for command in commands(results)), ""]
-    lines += table(COLUMNS, [cells(label, row, compared(results["rows"], row)) for label, row in results["rows"].items()])
-    lines += ["", f"Seeds of every row: {seeds_of(results['rows'])}. Where several, means and standard deviations."]
-    machines = list(dict.fromkeys(run["made"]["machine"] for row in results["rows"].values() for run in row["runs"]))
-    if any(len(row["tried"]) > 1 for row in results["rows"].values()):
-        caption = "Validation perplexity of every setting tried, the first seed's; in bold what the row has:"
-        lines += ["", caption, "", *tried(results["rows"])]
-    lines += ["", f"{'; '.join(machines)}."]
-    return "\n".join([*lines, "", f"![validation perplexity against updates]({picture})"])
+def experiment(results: dict[str, Any], stem: str) -> list[str]:
+    """Return the picture, the table, the settings that were tried and the commands of one experiment."""
+    rows = results["rows"]
+    columns, lines, constant = without_constants(
+        COLUMNS, [cells(label, row, compared(rows, row)) for label, row in rows.items()], OPTIONAL
+    )
+    about = [of_scale(results), SMOOTHED, *([TRIED] if "tried" in columns else [])]
+    seeds = seeds_of(rows)
+    about += [f"Seeds of every row: {seeds}." + (" Means and standard deviations over them." if seeds > 1 else "")]
+    about += [f"In all rows: {'; '.join(f'{name} {value}' for name, value in constant.items())}."] if constant else []
+    about += [PAPER] if "paper, test" in columns else []
+    parts = [f"![{results['title']}]({stem}.png)", "\n".join(table(columns, lines)), "\n".join(about)]
+    if any(len(row["tried"]) > 1 for row in rows.values()):
+        parts += ["## Settings that were tried", "Validation perplexity, the first seed's; in bold what the row has:"]
+        parts += ["\n".join(tried(rows))]
+    machines = list(dict.fromkeys(run["made"]["machine"] for row in rows.values() for run in row["runs"]))
+    return [*parts, "## Make it", *map(typed, commands(results)), f"{'; '.join(machines)}."]
 
 
 def commands(results: dict[str, Any]) -> list[str]:
@@ -131,7 +170,7 @@ def settings(results: dict[str, Any], label: str) -> str:
 
 
 def tried(rows: dict[str, Any]) -> list[str]:
-    """Return a table with a row a setting and a column a row of the results; the chosen one's figure is in bold."""
+    """Return a table with a row for each setting and a column for each model; the chosen one's figure is in bold."""
     figures: dict[str, dict[str, str]] = {}
     for label, row in rows.items():
         for found in row["tried"]:
@@ -140,52 +179,59 @@ def tried(rows: dict[str, Any]) -> list[str]:
     return table(["", *rows], [[name, *(of.get(label, "") for label in rows)] for name, of in sorted(figures.items())])
 
 
-def analysis(results: dict[str, Any], picture: str) -> str:
-    """Return the title, the command, the table and the picture of what was found out about models."""
+def cells(label: str, row: dict[str, Any], runs: list[dict[str, Any]]) -> list[str]:
+    """Return the table's cells of a row.
+
+    Args:
+        runs: those of its runs that are compared
+    """
+    smoothing = [run["uniform"] for run in runs if "uniform" in run]
+    weights = dict.fromkeys(f"{found['weight']:g}" for found in smoothing)
+    figures = [spread([found["test"] for found in smoothing]), *(spread([run[key] for run in runs]) for key in ("test", "valid"))]
+    paper = f"{row['paper']['test']:g}" if row["paper"]["test"] else ""
+    about = [", ".join(weights), paper, str(len(row["tried"])), setting(row["setting"])]
+    return [label, f"{runs[0]['parameters'] / 1e6:.2f}", *figures, *about]
+
+
+def analysis(results: dict[str, Any], stem: str) -> list[str]:
+    """Return the picture, the table and the command of what was found out about models."""
     about, name = ANALYSES[results["analysis"]], results["analysis"]
     command = f"python examples/papers/analyses.py {name} --dataset {results['dataset']} --scale {results['scale']} --workdir DIR"
     command += " --in-bf16" if results["in_bf16"] else ""
-    lines = [f"## {results['title']}: {TITLES[results['dataset']]}, scale {results['scale']}", "", f"    {command}", ""]
-    lines += FOUND[name](results["found"])
-    of = f"With the models of {EXPERIMENTS[about.table].title.partition(':')[0]}: {results['model']}. " if about.table else ""
-    return "\n".join([*lines, "", f"{of}Paper: {about.paper}", "", f"![{about.title}]({picture})"])
+    of = f" The model is {results['model']}, of {EXPERIMENTS[about.table].title.partition(':')[0]}." if about.table else ""
+    parts = [f"![{about.title}]({stem}.png)", "\n".join(FOUND[name](results["found"])), of_scale(results) + of]
+    return [*parts, f"Paper: {about.paper}", "## Make it", typed(command)]
 
 
-def adaptation(results: dict[str, Any], picture: str) -> str:
-    """Return the title, the command, the tables and the pictures of models on other domains."""
+def adaptation(results: dict[str, Any], stem: str) -> list[str]:
+    """Return the pictures, the tables and the command of models on other domains."""
     domains, rows = results["domains"], results["rows"]
-    command = " \\\n      ".join(textwrap.wrap(results["command"], 116, break_on_hyphens=False, break_long_words=False))
-    lines = [f"## {results['title']}, scale {results['scale']}", "", f"    {command}", ""]
-    tried = [f"{model} {valid:.1f} at {rate}" for model, of in results["learning_rates"].items() for rate, valid in of.items()]
-    lines += [f"Rates, each model's best is taken; validation perplexity over the words of training: {', '.join(tried)}.", ""]
-    figures = [[label, *(of_domain(found, domain, "all") for domain in domains)] for label, found in rows.items()]
     sizes = [next(found[domain] for found in rows.values() if domain in found) for domain in domains]
     tokens = ["*tokens scored*", *(f"{found['all']['tokens']:,}" for found in sizes)]
-    new = [
-        "*share of words that the models' training text lacks*",
-        *(f"{found['new']['tokens'] / found['all']['tokens']:.1%}" for found in sizes),
-    ]
-    lines += ["Test perplexity over the union vocabulary, of all tokens:", "", *table(["", *domains], [*figures, tokens, new])]
-    untouched = {label: found for label, found in rows.items() if results["trained_on"] in found}  # not finetuned
-    others = [[label, *(of_domain(found, domain, "new") for domain in domains)] for label, found in untouched.items()]
-    lines += ["", "Of the words alone that the models' training text lacks:", "", *table(["", *domains], others)]
+    new = ["*share of new words*", *(f"{found['new']['tokens'] / found['all']['tokens']:.1%}" for found in sizes)]
+    everywhere = {label: found for label, found in rows.items() if results["trained_on"] in found}  # not finetuned
+
+    def perplexities(of: dict[str, Any], part: str) -> list[list[str]]:
+        return [[label, *(of_domain(found, domain, part) for domain in domains)] for label, found in of.items()]
+
     masses = [[label, *(f"{of[d]['mass of new words']:.1%}" if d in of else "" for d in domains)] for label, of in rows.items()]
-    lines += ["", "The probability that they get together:", "", *table(["", *domains], [*masses, new])]
     learning = {label: of for label, of in rows.items() if any("tokens per second" in found for found in of.values())}
-    if learning:
-        pairs = [[label, *(speeds(of[domain]) for domain in domains)] for label, of in learning.items()]
-        lines += ["", "Tokens scored in a second, and by the same model that does not learn:", "", *table(["", *domains], pairs)]
+    speed_of = [[label, *(speeds(of[domain]) for domain in domains)] for label, of in learning.items()]
+    parts = [f"![perplexities of each domain]({stem}.png)"]
+    for title, lines in {
+        "Test perplexity over the union vocabulary": [*perplexities(rows, "all"), tokens, new],
+        "New words alone: those that the training text lacks": perplexities(everywhere, "new"),
+        "The probability that new words get together": [*masses, new],
+        "Tokens scored in a second, and by the same model that does not learn": speed_of,
+    }.items():
+        parts += [f"## {title}", "\n".join(table(["", *domains], lines))] if lines else []
+    parts += ["## Finetuning", f"![finetuning]({stem}-finetuning.png)"]
     if "grid" in results:
-        lines += [
-            "",
-            f"The local cache's grid, tied, validation text of {results['grid']['domain']}:",
-            "",
-            *grid(results["grid"]),
-        ]
-    lines += ["", f"{results['machine']}. Paper: {TABLE_5}"]
-    for caption, name in results["pictures"].items():
-        lines += ["", f"![{caption}]({Path(picture).with_name(name)})"]
-    return "\n".join(lines)
+        title = f"## The local cache's settings, tied, validation text of {results['grid']['domain']}"
+        parts += [title, "\n".join(grid(results["grid"]))]
+    rates = [f"{model} {valid:.1f} at {rate}" for model, of in results["learning_rates"].items() for rate, valid in of.items()]
+    chosen = f"Each model has the best of its rates; validation perplexity over the words of training: {', '.join(rates)}."
+    return [*parts, "## Make it", typed(results["command"]), f"{chosen}\n{results['machine']}.", f"Paper: {TABLE_5}"]
 
 
 def speeds(found: dict[str, Any]) -> str:
@@ -200,7 +246,7 @@ def of_domain(found: dict[str, Any], domain: str, part: str) -> str:
 
 
 def bins(found: dict[str, Any]) -> list[str]:
-    """Return the differences of loss, a row a baseline and bin."""
+    """Return the differences of loss, a row for each baseline and bin."""
     columns = ["baseline", "occurrences", "words", "tokens", "mean, nats", "median, nats", "relative"]
     rows = [(name, b) for name, of_baseline in found["bins"].items() for b in of_baseline]
     sizes = [[name, b["label"], f"{b['words']:,}", f"{b['tokens']:,}"] for name, b in rows]
@@ -209,21 +255,21 @@ def bins(found: dict[str, Any]) -> list[str]:
 
 
 def coverage(found: dict[str, Any]) -> list[str]:
-    """Return a row a share of the entries."""
+    """Return a row for each share of the entries."""
     columns = ["entries kept", "words with relations", "words with a definition", "test perplexity"]
     parts = ("share", "relations", "definitions")
     return table(columns, [[*(f"{row[key]:.0%}" for key in parts), f"{row['perplexity']:.1f}"] for row in found["rows"]])
 
 
 def grid(found: dict[str, Any]) -> list[str]:
-    """Return perplexities, a row a weight and a column a theta; what else was tried is the best one's, as in the picture."""
+    """Return perplexities, a row for each weight and a column for each theta; what else was tried is the best one's."""
 
     def besides(row: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in row.items() if key not in ("local_weight", "cache_theta", "perplexity")}
 
     rows = [row for row in found["grid"] if row["local_weight"]]  # without the cache there is no theta
-    best = besides(min(rows, key=lambda row: float(row["perplexity"])))
-    shown = [row for row in rows if besides(row) == best]
+    best = min(rows, key=lambda row: float(row["perplexity"]))
+    shown = [row for row in rows if besides(row) == besides(best)]
     perplexity = {(row["local_weight"], row["cache_theta"]): float(row["perplexity"]) for row in shown}
     weights, thetas = (sorted(set(values)) for values in zip(*perplexity, strict=True))
     columns = ["weight", *(f"theta {theta:g}" for theta in thetas)]
@@ -231,7 +277,7 @@ def grid(found: dict[str, Any]) -> list[str]:
 
 
 def speed(found: dict[str, Any]) -> list[str]:
-    """Return a row a model, and what it was measured on."""
+    """Return a row for each model, and what it was measured on."""
     columns = ["", "parameters", "s an epoch", f"time, x {found['rows'][0]['name']}", "range over rounds", "peak GiB"]
     rows = []
     for row in found["rows"]:
@@ -244,63 +290,6 @@ def speed(found: dict[str, Any]) -> list[str]:
 
 KINDS = {"experiment": experiment, "analysis": analysis, "adaptation": adaptation}
 FOUND = {"figure-3": bins, "drill-figure-3": bins, "coverage": coverage, "figure-7": grid, "table-10": speed}
-
-
-def table(columns: list[str], rows: list[list[str]]) -> list[str]:
-    """Return the lines of a table in Markdown."""
-    return ["| " + " | ".join(row) + " |" for row in (columns, ["---"] * len(columns), *rows)]
-
-
-def seeds_of(rows: dict[str, Any]) -> int:
-    """Return how many seeds every row of a table has."""
-    return min(len(row["runs"]) for row in rows.values())
-
-
-def compared(rows: dict[str, Any], row: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the runs of a row that are compared with the other rows': as many as each of them has."""
-    runs: list[dict[str, Any]] = row["runs"][: seeds_of(rows)]
-    return runs
-
-
-def smoothed(run: dict[str, Any]) -> float:
-    """Return a run's test perplexity with the uniform weight that validation text chose; alone where none was tried."""
-    return float(run["uniform"]["test"] if "uniform" in run else run["test"])
-
-
-def brief(rows: dict[str, Any]) -> str:
-    """Return a table of parameters and test perplexities, smoothed and alone, the best row first."""
-    found = []
-    for label, row in rows.items():
-        runs = compared(rows, row)
-        figures = [[smoothed(run) for run in runs], [run["test"] for run in runs]]
-        found.append((statistics.mean(figures[0]), [label, f"{runs[0]['parameters'] / 1e6:.2f}M", *map(spread, figures)]))
-    lines = [line for _, line in sorted(found)]
-    lines[0][2] = f"**{lines[0][2]}**"
-    return "\n".join(table(["", "parameters", "test perplexity", "without the uniform distribution"], lines))
-
-
-def cells(label: str, row: dict[str, Any], runs: list[dict[str, Any]]) -> list[str]:
-    """Return the table's cells of a row.
-
-    Args:
-        runs: those of its runs that are compared
-    """
-    smoothing = [run["uniform"] for run in runs if "uniform" in run]
-    figures = [spread([run[key] for run in runs]) for key in ("valid", "test")]
-    figures += [", ".join(f"{found['weight']:g}" for found in smoothing), spread([found["test"] for found in smoothing])]
-    about = [label, f"{runs[0]['parameters'] / 1e6:.2f}", setting(row["setting"]), str(len(row["tried"]))]
-    return [*about, *figures, f"{row['paper']['test']:g}" if row["paper"]["test"] else ""]
-
-
-def setting(values: dict[str, Any]) -> str:
-    """Return a setting in words."""
-    return ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in values.items())
-
-
-def spread(values: list[float]) -> str:
-    """Return the mean, and the standard deviation over seeds if there are several; nothing of none."""
-    deviation = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.1f}{deviation}" if values else ""
 
 
 if __name__ == "__main__":

@@ -19,11 +19,12 @@ from typing import Any
 
 from experiments import EXPERIMENTS, SCALES, Row, Scale, options_of, preset_of
 from fairseq.data.data_utils import load_indexed_dataset
+from pictures import draw_rows
 from timed_train import code_fingerprint, with_code
 
 from fairseq_groc.__main__ import in_process
 from fairseq_groc.dictionary import load_dictionary
-from fairseq_groc.evaluation.results import color_of, label_log_axis, machine, pyplot, save_figure, write_json
+from fairseq_groc.evaluation.results import machine, write_json
 from fairseq_groc.evaluation.training_log import read_curves, read_parameters
 from fairseq_groc.heads import HEADS
 from fairseq_groc.presets import PRESETS
@@ -84,7 +85,7 @@ def main() -> None:
                     rows = {**rows_in(results, scale), row.label: made}
                     rows = {label: rows[label] for label in labels if label in rows}
                     write_json(results, {**about, "rows": rows})
-                    draw(rows, results.with_suffix(".png"))
+                    draw_rows(args.experiment, rows, results.with_suffix(".png"))
             print(line(row.label, rows[row.label]), flush=True)
 
 
@@ -310,19 +311,6 @@ def line(label: str, row: dict[str, Any]) -> str:
     smoothed = ", ".join(f"{found['uniform']['test']:.1f}" for found in row["runs"] if "uniform" in found)
     figures_of_row = f"{first['parameters'] / 1e6:.2f}M parameters, validation {valid}, test {test}, smoothed {smoothed}"
     return f"{label}: {figures_of_row}" + (f" (paper, at its size: {paper})" if paper else "")
-
-
-def draw(rows: dict[str, Any], path: Path) -> None:
-    """Save the learning curves of all rows, the first seed's."""
-    figure, axes = pyplot().subplots(figsize=(7, 4.2))
-    for number, (label, row) in enumerate(rows.items()):
-        axes.plot(
-            *zip(*row["runs"][0]["curve"], strict=True), marker="o", markersize=3, color=color_of(label, number), label=label
-        )
-    axes.set(xlabel="updates", ylabel="validation perplexity", yscale="log")
-    label_log_axis(axes.yaxis)
-    axes.legend(fontsize=8)
-    save_figure(figure, path)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from fairseq_groc.data.stream_dataset import open_text
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.bins import EDGES, Bin, by_frequency, count_occurrences
 from fairseq_groc.evaluation.loading import open_split
-from fairseq_groc.evaluation.results import aligned, check_out, pyplot, save_figure, write_json
+from fairseq_groc.evaluation.results import aligned, check_out, color_of, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.scoring import Place, TokenScores, score
 from fairseq_groc.modules.probabilities import LOG_ZERO
 
@@ -103,16 +103,20 @@ def table(compared: dict[str, list[Bin]]) -> str:
 def draw(compared: dict[str, list[Bin]], path: Path) -> None:
     """Save median and mean differences as bars, as GroC's Figure 3."""
     first = next(iter(compared.values()))
-    figure, panels = pyplot().subplots(1, 2, figsize=(max(10, 2 * len(first)), 3.8))
+    figure, panels = pyplot().subplots(1, 2, figsize=(max(10, 2 * len(first)), 3.8), sharey=True)
     width = 0.8 / len(compared)
     for panel, key in zip(panels, ("median", "mean"), strict=True):
         for number, (name, bins) in enumerate(compared.items()):
-            panel.bar([i + number * width for i in range(len(bins))], [getattr(b, key) for b in bins], width, label=name)
+            places, values = [i + number * width for i in range(len(bins))], [getattr(b, key) for b in bins]
+            panel.bar(places, values, width, label=name, color=color_of(name, number))
         panel.axhline(0, color="black", linewidth=0.8)
-        panel.set(title=f"{key} over tokens", ylabel="nats by which the model is better")
+        panel.set(title=f"{key} over tokens")
+        for side in ("top", "right"):
+            panel.spines[side].set_visible(False)
     ticks = [f"{b.label()}\n({b.words:,} words)" for b in first]
     for panel in panels:
         panel.set_xticks([i + 0.4 - width / 2 for i in range(len(first))], ticks, fontsize=8)
-    panels[0].legend(fontsize=8)
+    panels[0].set_ylabel("nats by which the model is better")
+    panels[0].legend(fontsize=9, frameon=False, title="compared with")
     figure.supxlabel("occurrences in the training text", fontsize=9)
     save_figure(figure, path)

@@ -33,7 +33,9 @@ RECIPES = {
     "examples/adaptation/README.md": (),
     "examples/papers/README.md": ("background.py",),  # test_papers_queue.py
     "docs/results.md": (),
-    "docs/performance.md": ("torchrun", "srun"),  # test_resume_and_workers.py
+    "docs/performance.md": ("torchrun",),  # test_resume_and_workers.py
+    "benchmarks/README.md": ("training_speed", "record.py"),  # test_benchmarks.py
+    **{f"examples/papers/results/{path.name}": () for path in (ROOT / "examples/papers/results").glob("*-*-*.md")},
 }
 COMMAND = re.compile(
     r"(fairseq-|python |scripts/|printf |echo |mkdir |tail |head |for |export |[A-Z]+=|make |pip |torchrun |srun |curl |source )"
@@ -66,6 +68,10 @@ case "$*" in
   *ptb_curves.py*) smaller=(--updates 16 --interval 8) ;;
   *scaling.py*) smaller=(--sizes 300 --steps 1 --rounds 1) ;;
   *arithmetic.py*) smaller=(--size 300) ;;
+  *adding_words.py*) smaller=(--sizes 300) ;;
+  *losses.py* | *scoring.py*) smaller=(--sizes 300 --rounds 1) ;;
+  *caches.py*) smaller=(--sizes 300 --entries 400 --rounds 1) ;;
+  *factor_cell.py*) smaller=(--shapes dbpedia --steps 2 --dense-steps 2) ;;
 esac
 case "$*" in  # nothing is downloaded
   *--from*) ;;

@@ -1,5 +1,6 @@
 """Benchmarks run: at sizes of which nothing can be concluded."""
 
+import importlib
 import json
 import re
 
@@ -18,6 +19,21 @@ def test_losses(commands):
     output = commands.ok(*RUN["losses"], "--sizes", "300", "--rounds", "1")
     losses = re.findall(r"^ +300  \S.* ([\d.]+)$", output, re.MULTILINE)
     assert len(losses) == 3 and len(set(losses)) == 1
+
+
+def test_what_a_program_printed_is_kept_for_the_page(commands, tmp_path, monkeypatch):
+    record = ["python", ROOT / "benchmarks" / "record.py"]
+    assert "none: expected one of adding_words, " in commands.fails(*record, "none --sizes 300")
+    commands.ok(*record, "losses --sizes 300 --rounds 1", "--results", tmp_path / "results" / "printed")
+    found = json.loads((tmp_path / "results" / "printed" / "losses.json").read_text())
+    assert found["command"] == "python benchmarks/losses.py --sizes 300 --rounds 1" and 0 < found["core_minutes"] < 5
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    page = importlib.import_module("benchmark_page")
+    (tmp_path / "losses.py").write_text((ROOT / "benchmarks" / "losses.py").read_text())
+    (tmp_path / "common.py").write_text((ROOT / "benchmarks" / "common.py").read_text())
+    _, _, row = page.programs(tmp_path).splitlines()
+    assert re.fullmatch(r"\| `losses.py` \| Which loss .*\? \| \d\.\d \|", row)
+    assert page.printed(tmp_path).splitlines() == [f"    {found['command']}", "", "```text", *found["printed"], "```"]
 
 
 def test_adding_words(commands):

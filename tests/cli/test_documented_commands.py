@@ -20,6 +20,7 @@ from fairseq_groc.__main__ import main
 from fairseq_groc.cli import COMMANDS
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*/README.md"))]
+PAGES += [ROOT / "benchmarks" / "README.md", *sorted((ROOT / "examples" / "papers" / "results").glob("*.md"))]
 PAGES.remove(ROOT / "docs" / "extend.md")
 LAUNCHERS = re.compile(r"^(torchrun .*?(\$\(which (?=fairseq-train)|- (?=fairseq-train))|srun .*?(?=fairseq-train))")
 PARSERS = {

@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 from cli_helpers import ROOT, WORDS, write
-from documented import blocks, run_page, run_script, user_folder
+from documented import RECIPES, blocks, run_page, run_script, user_folder
 from test_datasets import archive
 
 pytestmark = pytest.mark.recipes
@@ -62,26 +62,30 @@ def test_adaptation(project):
     run_page(project, "examples/adaptation/README.md")
     for name in ("domains", "temporal"):
         assert rows_of(project / "adaptation" / f"table-5-{name}-cpu.json") >= {"GroC", "tied + local"}
-    assert "| GroC + local |" in (project / "adaptation" / "results.md").read_text()
+    assert "| GroC + local |" in (project / "adaptation" / "table-5-domains-cpu.md").read_text()
 
 
 def test_the_papers_tables_and_figures(project):
     run_page(project, "examples/papers/README.md")
-    page = (project / "papers" / "results.md").read_text()
+    index = (project / "papers" / "README.md").read_text()
     made = {path.stem: json.loads(path.read_text())["title"] for path in (project / "papers").glob("*.json")}
     names = ["table-2", "table-3", "table-4", "drill-table-4", "figure-3", "coverage", "figure-7", "drill-figure-3"]
     names = [*(f"{name}-ptb-cpu" for name in names), "table-2-wikitext2-quarter", "choices-ptb-quarter"]
     names += ["corrections-ptb-quarter", "table-10-ptb-quarter"]
     assert set(made) == set(names)
     made.pop("table-10-ptb-quarter")  # the README makes it after the page
-    assert [name for name, title in made.items() if f"## {title}" not in page] == []
+    assert [name for name, title in made.items() if f"[{title} (" not in index] == []
     assert (project / "speed" / "scaling-ptb.json").exists()
     assert rows_of(project / "papers" / "table-2-ptb-cpu.json") >= {"lookup", "convolutional", "bilinear", "adaptive", "GroC"}
     assert "GroC, 10% full updates" in (project / "papers" / "table-10-ptb-quarter.json").read_text()
 
 
-def test_the_commands_above_the_results(project):
+def test_the_commands_of_the_results(project):
     run_page(project, "docs/results.md")
+    assert rows_of(project / "mine" / "table-2-ptb-quarter.json") == {"tied", "GroC + corrections"}
+    pages = [page for page in RECIPES if page.startswith("examples/papers/results/")]
+    for page in sorted(pages, key=lambda page: "figure" in page):  # whose models are a table's
+        run_page(project, page)
     results = ROOT / "examples" / "papers" / "results"
     for published in results.glob("*.json"):
         made = project / "DIR" / published.name
@@ -95,6 +99,11 @@ def test_performance(project):
     run_page(project, "docs/performance.md")
     for name in ("scaling-small.json", "step-by-step-small.json", "scaling-ptb.json", "ptb_curves.json"):
         assert (project / "DIR" / name).exists(), name
+
+
+def test_benchmarks(project):
+    run_script(project, "scripts/preprocess.sh --dataset ptb --dest data-bin/ptb", "data")
+    run_page(project, "benchmarks/README.md")
 
 
 def rows_of(results):

@@ -72,23 +72,27 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
     made = tmp_path / "work" / Path(row["runs"][1]["checkpoint"]).parent / "made.json"
     made.write_text(made.read_text().replace("--clip-norm 0.25", "--clip-norm 0.5"))
     assert "was trained with other options (--arch groc_lstm_lm " in commands.fails(*command, "tied")
-    reported = commands.ok("python", PAPERS / "report.py", tmp_path / "work", "--out", tmp_path / "r.md")
+    reported = commands.ok("python", PAPERS / "report.py", tmp_path / "work")
     size, setting = row["runs"][0]["parameters"], row["setting"]
-    assert "r.md" in reported
-    page = (tmp_path / "r.md").read_text()
-    assert f"| tied | {size / 1e6:.2f} | lr {setting['lr']:g}, output dropout 0, init range 0.2 | 2 |" in page
-    smoothing = row["runs"][0]["uniform"]  # GroC has one seed, so the first of tied's is compared with it
-    assert f"| {smoothing['weight']:g} | {smoothing['test']:.1f} | 86.2 |" in page and "Seeds of every row: 1." in page
-    assert "| 0.034 | " in page
+    names = [f"{name}-ptb-quarter" for name in ("table-2", "figure-3", "coverage", "figure-7")]
+    assert [Path(line).name for line in reported.splitlines()[-5:]] == [*(f"{name}.md" for name in names), "README.md"]
+    index = (tmp_path / "work" / "README.md").read_text()
+    assert all(f"]({name}.md)" in index for name in names) and "| tied | 86.2 | " in index
+    page, bins, coverage, grid = ((tmp_path / "work" / f"{name}.md").read_text() for name in names)
+    first = row["runs"][0]  # GroC has one seed, so the first of tied's is compared with it
+    figures = " | ".join(f"{value:.1f}" for value in (first["uniform"]["test"], first["test"], first["valid"]))
+    assert f"| tied | {size / 1e6:.2f} | {figures} | " in page and "Seeds of every row: 1." in page
+    (line,) = re.findall(r"^\| tied \|.*", page, re.MULTILINE)
+    assert "| 86.2 | 2 |" in line and f"{first['uniform']['weight']:g}" in line + page.partition("In all rows: ")[2]
+    assert "| 0.034 | " in grid
     best, other = sorted(found["valid"] for found in row["tried"])
     for found in row["tried"]:
         figure = f"**{best:.1f}**" if found["setting"] == setting else f"{other:.1f}"
         assert f"| lr {found['setting']['lr']:g}, output dropout 0, init range 0.2 | {figure} |" in page
-    assert "| tied | > 2,500 |" not in page and re.search(r"\| tied \| 1 to 50 \| \d+ \|", page)
-    assert re.search(r"\| 0% \| 0% \| 0% \| [\d.]+ \|", page) and re.search(r"\| 100% \| [1-9]\d?% \|", page)
-    for name in ("table-2", "figure-7", "figure-3", "coverage"):
-        assert f"](work/{name}-ptb-quarter.png)" in page
-        assert (tmp_path / "work" / f"{name}-ptb-quarter.png").stat().st_size > 1000
+    assert "| tied | > 2,500 |" not in bins and re.search(r"\| tied \| 1 to 50 \| \d+ \|", bins)
+    assert re.search(r"\| 0% \| 0% \| 0% \| [\d.]+ \|", coverage) and re.search(r"\| 100% \| [1-9]\d?% \|", coverage)
+    for name, text in zip(names, (page, bins, coverage, grid), strict=True):
+        assert f"]({name}.png)" in text and (tmp_path / "work" / f"{name}.png").stat().st_size > 1000
     whole, quarter = (tmp_path / "work" / "data" / name for name in ("ptb", "ptb-0.25"))
     assert (quarter / "dict.txt").read_text() == (whole / "dict.txt").read_text()
     assert lines_in(quarter, "train") == lines_in(whole, "train")[:15] and lines_in(quarter, "test") == lines_in(whole, "test")
@@ -100,7 +104,7 @@ def analyses_of(commands, table, work):
     assert "table-2-ptb-quarter.json has no GroC: run " in commands.fails(*analysis, "figure-3", *about)
     (work / "foreign").mkdir()
     (work / "foreign" / "figure-3-ptb-quarter.json").write_text("{}")
-    foreign = commands.fails("python", PAPERS / "report.py", work / "foreign", "--out", work / "foreign" / "page.md")
+    foreign = commands.fails("python", PAPERS / "report.py", work / "foreign")
     assert "figure-3-ptb-quarter.json: not made by run.py, analyses.py or examples/adaptation" in foreign
     commands.ok(*table, "--rows", "GroC")
     other = commands.fails(*table, "--rows", "GroC", "--lexicon-path", "wordnet_nouns_first")
@@ -123,10 +127,13 @@ def lines_in(data, split):
     return [lines[i].tolist() for i in range(len(lines))]
 
 
-def test_the_published_page_is_made_of_the_published_numbers(monkeypatch):
+def test_the_published_pages_are_made_of_the_published_numbers(monkeypatch):
     monkeypatch.syspath_prepend(PAPERS)
-    page = runpy.run_path(str(PAPERS / "report.py"))["page"]
-    assert page(PAPERS / "results", ROOT / "docs") == (ROOT / "docs" / "results.md").read_text()
+    made = runpy.run_path(str(PAPERS / "report.py"))["pages"](PAPERS / "results")
+    found = {path.name: path.read_text() for path in (PAPERS / "results").glob("*.md")}
+    assert made == found, "renew them: make tables"
+    words = {path.name for path in (PAPERS / "results" / "words").iterdir()}
+    assert words <= found.keys()
 
 
 def test_commands_of_analyses_are_taken(monkeypatch):
@@ -191,7 +198,7 @@ def test_rows_of_other_tables_and_options_have_folders_and_no_published_figures(
     command = [*RUN, "choices", "--from", texts, "--workdir", tmp_path, "--updates", "2", "--settings", "1", "--scale", "quarter"]
     tmp_path.mkdir()
     results = tmp_path / "choices-ptb-quarter.json"
-    third = {"runs": [{"made": {"updates": 2}, "curve": [[1, 9], [2, 8]]}]}
+    third = {"runs": [{"made": {"updates": 2}, "curve": [[1, 9], [2, 8]], "test": 8}]}
     with ThreadPoolExecutor() as both:
         with FileLock(f"{results}.lock"):
             made = [both.submit(commands.ok, *command, "--rows", *label) for label in ((row,), (other,), (other, "--seeds", "2"))]
@@ -298,7 +305,7 @@ def test_a_summary_names_models_by_what_they_are(monkeypatch):
         table("table-3", "ptb", **{"GroC + out": ("groc_lstm_lm_ptb_out", 71.4, 4)}),
         table("table-3", "wikitext2", GroC=("groc_lstm_lm_wikitext2_plain", 84.1, 5)),
     ]
-    _, _, columns, _, *rows = summary(tables)
+    columns, _, *rows = summary(tables)
     assert columns == "|  | Penn Treebank, paper | Penn Treebank, cpu | WikiText-2, paper | WikiText-2, cpu |"
     assert set(rows) == {
         "| tied | 86.2 | 1.0\\* |  |  |",

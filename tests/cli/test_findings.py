@@ -1,0 +1,90 @@
+"""What docs/results.md and the words above its tables say holds for the JSON in the repository."""
+
+import importlib
+import json
+import statistics
+
+import pytest
+from cli_helpers import ROOT
+
+RESULTS = ROOT / "examples" / "papers" / "results"
+OURS = "GroC + corrections"
+CACHES = ("unigram", "local", "unbounded")
+
+
+@pytest.fixture
+def module(monkeypatch):
+    """Import a module of examples/papers by its name."""
+    monkeypatch.syspath_prepend(ROOT / "examples" / "papers")
+    return importlib.import_module
+
+
+def rows_of(name):
+    return json.loads((RESULTS / f"{name}.json").read_text())["rows"]
+
+
+def perplexities(name):
+    return {label: statistics.mean(run["uniform"]["test"] for run in row["runs"]) for label, row in rows_of(name).items()}
+
+
+@pytest.mark.parametrize("scale", ["cpu", "quarter", "quarter-long"])
+def test_groc_with_corrections_leads_at_every_scale(scale):
+    found = perplexities(f"table-2-ptb-{scale}")
+    assert min(found, key=found.get) == OURS
+
+
+def test_groc_is_behind_bilinear_on_little_text_and_last_on_much():
+    little, much = perplexities("table-2-ptb-quarter"), perplexities("table-2-ptb-cpu")
+    assert sorted(little, key=little.get)[:3] == [OURS, "bilinear", "GroC"] and max(much, key=much.get) == "GroC"
+    curves = {label: row["runs"][0]["curve"] for label, row in rows_of("table-2-ptb-cpu").items()}
+    falls = {label: curve[-1][1] / curve[-3][1] for label, curve in curves.items()}
+    assert min(falls, key=falls.get) == "GroC"
+    bins = json.loads((RESULTS / "figure-3-ptb-quarter.json").read_text())["found"]["bins"]
+    assert all(found[0]["label"] == "0" and found[0]["mean"] > 0 > found[1]["mean"] for found in bins.values())
+
+
+@pytest.mark.parametrize("model", ["GroC", "GroC + out"])
+def test_both_parts_of_the_lexicon_help(model):
+    found = perplexities("table-3-ptb-quarter")
+    both, surface = found[model], found[f"{model}, surface"]
+    for part in ("no relations", "no definitions"):
+        assert both < found[f"{model}, {part}"] < (both + surface) / 2
+    assert found["GroC + out"] < found["GroC"]
+
+
+def test_corrections_need_both_sides_dropout_and_width():
+    found = perplexities("corrections-ptb-quarter")
+    groc, ours = perplexities("table-2-ptb-quarter")["GroC"], found[OURS]
+    assert found["of the output alone"] > groc and found["of the input alone"] > groc
+    assert found["left out with a chance of 0"] - ours > (groc - ours) / 3
+    tied = perplexities("table-2-ptb-quarter")["tied"]
+    assert all(ours < found[f"{width} numbers a word"] < tied for width in (16, 32, 64))
+    assert ours < found["no relations, no definitions"]
+
+
+def test_groc_with_corrections_leads_in_other_domains(module):
+    ways_of = module("pictures").ways_of
+    results = json.loads((RESULTS / "table-5-domains-cpu.json").read_text())
+    for domain in results["domains"]:
+        ours, tied = ([value for value in ways_of(results["rows"], model, domain) if value] for model in (OURS, "tied"))
+        gains = [1 - a / b for a, b in zip(ours, tied, strict=True)]
+        assert min(gains) > 0
+        if domain != results["trained_on"]:
+            assert max(gains) == gains[2]
+        for model in ("tied", "GroC", OURS):
+            of = {
+                cache: results["rows"][f"{model} + {cache}"][domain]["all"]["perplexity"]
+                for cache in ("unigram", "local", "unbounded")
+            }
+            assert min(of, key=of.get) == "local"
+
+
+def test_weights_that_begin_small_cost_more_than_the_head():
+    pairs = {}
+    for label, row in rows_of("table-2-ptb-quarter").items():
+        tried = [run for run in row["tried"] if run["setting"]["lr"] == 0.003 and not run["setting"]["output_dropout"]]
+        found = {run["setting"]["init_range"]: run["valid"] for run in tried}
+        if {0.05, 0.2} <= found.keys():
+            pairs[label] = found[0.05], found[0.2]
+    heads = max(wide for _, wide in pairs.values()) / min(wide for _, wide in pairs.values())
+    assert len(pairs) == 5 and sum(small / wide > heads for small, wide in pairs.values()) >= 4
