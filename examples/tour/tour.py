@@ -4,17 +4,15 @@
 """
 
 import argparse
-import contextlib
 import copy
-import inspect
-import io
+import functools
 import logging
 import math
 import random
-import re
 import tempfile
 from pathlib import Path
 
+import page
 import torch
 
 from fairseq_groc import programs
@@ -24,9 +22,7 @@ from fairseq_groc.evaluation.scoring import Place, score
 from fairseq_groc.lexicon import Entry, gloss_words, open_lexicon
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModel
 
-README = Path(__file__).with_name("README.md")
-PRINTED = re.compile(r"```text\n(.*?)```", re.DOTALL)
-BLOCK = re.compile(r"(<!-- step (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+lexicon = functools.cache(open_lexicon)  # this machine's WordNet
 MODEL = "--arch groc_lstm_lm_small_corrected --decoder-layers 1 --sampled-update-fraction 0.05 --refresh-interval 20"
 CONTEXTS = "--context-dim 8 --context-adaptation concat --context-bias shift --context-dropout 0.2"
 TRAINING = "--batch-size 16 --tokens-per-sample 35 --optimizer adam --lr 0.006 --clip-norm 0.25 --criterion chunked_cross_entropy"
@@ -35,7 +31,7 @@ PARTS_OF_SPEECH = {"n": "noun", "v": "verb", "a": "adjective", "r": "adverb"}
 
 
 def train(work, lines, updates):
-    examples = {" ".join(gloss_words(text)): PARTS_OF_SPEECH[pos] for pos, text in open_lexicon().examples()}
+    examples = {" ".join(gloss_words(text)): PARTS_OF_SPEECH[pos] for pos, text in lexicon().examples()}
     examples.pop("", None)
     chosen = random.Random(1).sample(sorted(examples.items()), lines + 500)
     for name, part in {"valid": chosen[:500], "train": chosen[500:]}.items():
@@ -46,7 +42,8 @@ def train(work, lines, updates):
     command = [programs.BIN / "fairseq-train", work / "data", *programs.PLUGIN, *options, "--save-dir", work / "model"]
     programs.run(*command, log=work / "train.log")
     hub = opened(work)
-    print(f"{lines:,} lines, {len(hub.task.dictionary):,} words; {sum(p.numel() for p in hub.parameters()):,} parameters")
+    words = len(hub.task.dictionary) - hub.task.dictionary.nspecial
+    print(f"{lines:,} lines, {words:,} words; {sum(p.numel() for p in hub.parameters()):,} parameters")
     return hub
 
 
@@ -58,7 +55,7 @@ def opened(work):
 def add_words(hub, work):
     text = (work / "valid.txt").read_text().splitlines()
     before = len(hub.task.dictionary)
-    hub.models[0].add_words(sorted({word for line in text for word in line.split()}), open_lexicon())
+    hub.models[0].add_words(sorted({word for line in text for word in line.split()}), lexicon())
     print(f"{len(hub.task.dictionary) - before} words of {len(text)} other lines were new, and have probabilities now")
     contexts = [{"pos": pos} for pos in (work / "valid.tsv").read_text().split()[1:]]
     for name, given in {"unknown part of speech": "missing", "part of speech given": contexts}.items():
@@ -66,26 +63,27 @@ def add_words(hub, work):
         print(f"perplexity of these lines, {name}: {math.exp(-scores.mean()):.1f}")
 
 
-def neighbours(hub, word="marmoset"):
-    for what, entries in {"spelling alone": None, "with its entry in WordNet": open_lexicon()}.items():
-        model = copy.deepcopy(hub.models[0])
-        known = len(hub.task.dictionary)
-        number = model.add_words([word], entries)[0]
-        assert number == known, f"{word} is in the text"
-        outputs = torch.nn.functional.normalize(model.decoder.matrices()[1], dim=1)
-        nearest = (outputs[model.decoder.dictionary.nspecial : known] @ outputs[number]).topk(6).indices
-        words = (model.decoder.dictionary[int(place) + model.decoder.dictionary.nspecial] for place in nearest)
-        print(f"{word}, {what}: {', '.join(words)}")
+def neighbours(hub, words=("boastfully", "sauntered", "geologists")):
+    model = copy.deepcopy(hub.models[0])  # the hub goes on without these words
+    dictionary = model.decoder.dictionary
+    frequent = torch.tensor([number for number in range(dictionary.nspecial, len(dictionary)) if dictionary.count[number] >= 8])
+    new = [word for word in words if word not in dictionary]
+    numbers = model.add_words(new, lexicon())
+    outputs = torch.nn.functional.normalize(model.decoder.matrices()[1], dim=1)  # (V, d)
+    for word, number in zip(new, numbers, strict=True):
+        nearest = frequent[(outputs[frequent] @ outputs[number]).topk(6).indices]
+        print(f"{word}: {', '.join(dictionary[place] for place in nearest)}")
 
 
 def definition(work):
-    meanings = {"a drink": "an alcoholic drink made from fruit", "a person": "a young woman who teaches at a school"}
-    lines = ["he drank a glass of zorb", "he fell in love with the zorb"]
-    for name, gloss in meanings.items():
-        told = opened(work)
-        told.models[0].add_words(["zorb"], {"zorb": Entry(definition=tuple(gloss_words(gloss)))})
-        found = (float(one["positional_scores"][-2].exp()) for one in told.score(lines))  # the last is </s>
-        print(f"zorb is {name}: " + ", ".join(f"p(zorb | {line[:-5]}) = {p:.2e}" for line, p in zip(lines, found, strict=True)))
+    lines = ["the weather was zorb", "he fell in love with the zorb"]
+    for meaning in ("having no color or light", "a young woman who teaches at a school"):
+        hub = opened(work)
+        hub.models[0].add_words(["zorb"], {"zorb": Entry(definition=tuple(gloss_words(meaning)))})
+        last = [float(one["positional_scores"][-2].exp()) for one in hub.score(lines)]  # -1 is the end of the line
+        print(
+            f"{meaning}: " + ", ".join(f"p({line.replace(' zorb', ' _')}) = {p:.1e}" for line, p in zip(lines, last, strict=True))
+        )
 
 
 def sample(hub):
@@ -103,9 +101,8 @@ def rank(hub):
 
 
 def adapt(work):
-    lexicon = open_lexicon()
-    birds = [bird.word for word in ("bird", "passerine", "raptor", "parrot") for bird in lexicon.lookup(word, 100, 0).relations]
-    definitions = dict.fromkeys(" ".join(lexicon.lookup(word, 0, 50).definition) for word in birds)
+    birds = [bird.word for word in ("bird", "passerine", "raptor", "parrot") for bird in lexicon().lookup(word, 100, 0).relations]
+    definitions = dict.fromkeys(" ".join(lexicon().lookup(word, 0, 50).definition) for word in birds)
     (work / "birds.txt").write_text("".join(f"{line}\n" for line in definitions))
     in_process("preprocess", "--vocabulary-from", work / "data", "--test", work / "birds.txt", "--dest", work / "birds")
     cache = {"local_weight": 0.1, "cache_theta": 1.0}
@@ -116,48 +113,32 @@ def adapt(work):
     print(f"{len(definitions)} definitions of birds: perplexity {alone:.1f}, with a cache of the words before {adapted:.1f}")
 
 
-def readme(page, outputs):
-    """Return the page with the code of every step and what it printed."""
-
-    def block(found):
-        code = inspect.getsource(globals()[found[2]]).rstrip()
-        printed = outputs.get(found[2]) or PRINTED.findall(found[0])[0]  # what was there
-        return f"{found[1]}\n```python\n{code}\n```\n\n```text\n{printed}```\n\n{found[3]}"
-
-    return BLOCK.sub(block, page)
+STEPS = (train, add_words, neighbours, definition, sample, rank, adapt)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--workdir", type=Path, help="a folder that is not there yet, for all that is made; default: a temporary one")
+    parser.add_argument("--workdir", type=Path, help="folder to make, for all that is made; default: a temporary one")
     parser.add_argument("--lines", type=int, default=15_000, help="of text to train on (%(default)s)")
     parser.add_argument("--updates", type=int, default=500, help="of training (%(default)s)")
     parser.add_argument("--readme", action="store_true", help="renew README.md")
     args = parser.parse_args()
     if args.workdir and args.workdir.exists():
         parser.error(f"--workdir {args.workdir}: expected a folder that is not there yet")
-    work, outputs = (args.workdir or Path(tempfile.mkdtemp(), "tour")).resolve(), {}
+    work = (args.workdir or Path(tempfile.mkdtemp(), "tour")).resolve()
     work.mkdir(parents=True)
     logging.disable(logging.INFO)  # fairseq says how it loads a model, each time
 
-    def run(step, *given):
-        printed = io.StringIO()
-        print(f"== {step.__name__}", flush=True)
-        with contextlib.redirect_stdout(printed):
-            result = step(*given)
-        outputs[step.__name__] = printed.getvalue()
-        print(printed.getvalue(), flush=True)
-        return result
-
-    hub = run(train, work, args.lines, args.updates)
-    run(add_words, hub, work)
-    run(neighbours, hub)
-    run(definition, work)
-    run(sample, hub)
-    run(rank, hub)
-    run(adapt, work)
+    outputs = page.Outputs()
+    hub = outputs.of(train, work, args.lines, args.updates)
+    outputs.of(add_words, hub, work)
+    outputs.of(neighbours, hub)
+    outputs.of(definition, work)
+    outputs.of(sample, hub)
+    outputs.of(rank, hub)
+    outputs.of(adapt, work)
     if args.readme:
-        README.write_text(readme(README.read_text(), outputs))
+        page.README.write_text(page.renewed(page.README.read_text(), STEPS, outputs))
 
 
 if __name__ == "__main__":
