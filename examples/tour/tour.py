@@ -34,6 +34,7 @@ def train(work, lines, updates):
     examples = {" ".join(gloss_words(text)): PARTS_OF_SPEECH[pos] for pos, text in lexicon().examples()}
     examples.pop("", None)
     chosen = random.Random(1).sample(sorted(examples.items()), lines + 500)
+    # a file of lines, and a table with the context of each
     for name, part in {"valid": chosen[:500], "train": chosen[500:]}.items():
         (work / f"{name}.txt").write_text("".join(f"{line}\n" for line, _ in part))
         (work / f"{name}.tsv").write_text("pos\n" + "".join(f"{pos}\n" for _, pos in part))
@@ -66,6 +67,7 @@ def add_words(hub, work):
 def neighbours(hub, words=("boastfully", "sauntered", "geologists")):
     model = copy.deepcopy(hub.models[0])  # the hub goes on without these words
     dictionary = model.decoder.dictionary
+    # words of which the training text has less are hardly trained
     frequent = torch.tensor([number for number in range(dictionary.nspecial, len(dictionary)) if dictionary.count[number] >= 8])
     new = [word for word in words if word not in dictionary]
     numbers = model.add_words(new, lexicon())
@@ -81,9 +83,8 @@ def definition(work):
         hub = opened(work)
         hub.models[0].add_words(["zorb"], {"zorb": Entry(definition=tuple(gloss_words(meaning)))})
         last = [float(one["positional_scores"][-2].exp()) for one in hub.score(lines)]  # -1 is the end of the line
-        print(
-            f"{meaning}: " + ", ".join(f"p({line.replace(' zorb', ' _')}) = {p:.1e}" for line, p in zip(lines, last, strict=True))
-        )
+        shown = (f"p({line.replace(' zorb', ' _')}) = {p:.1e}" for line, p in zip(lines, last, strict=True))
+        print(f"{meaning}: {', '.join(shown)}")
 
 
 def sample(hub):
@@ -105,9 +106,11 @@ def adapt(work):
     definitions = dict.fromkeys(" ".join(lexicon().lookup(word, 0, 50).definition) for word in birds)
     (work / "birds.txt").write_text("".join(f"{line}\n" for line in definitions))
     in_process("preprocess", "--vocabulary-from", work / "data", "--test", work / "birds.txt", "--dest", work / "birds")
+    # the vocabulary of this folder has the text's words, too
     cache = {"local_weight": 0.1, "cache_theta": 1.0}
     reader = load(str(work / "model" / "checkpoint_last.pt"), str(work / "birds"), context="missing", **cache)
     reader.task.load_dataset("test")
+    # one pass gives both: each word is scored by the model alone and with the cache, which has not seen it yet
     scores = score(reader.models[0], reader.task.dataset("test"), Place(streams=1, block=100))
     alone, adapted = (math.exp(-torch.cat(part).mean()) for part in (scores.own, scores.adapted))
     print(f"{len(definitions)} definitions of birds: perplexity {alone:.1f}, with a cache of the words before {adapted:.1f}")
