@@ -32,6 +32,7 @@ from fairseq_groc.cli import (
     gradient_statistics,
     likelihood_ratio,
     nearest,
+    ngram,
     preprocess,
     presets,
     remember,
@@ -47,7 +48,7 @@ from fairseq_groc.programs import shortened
 _GROUPS = {
     "data": (preprocess, tables, explain),
     "training": (user_dir, presets),
-    "scoring": (score, evaluate, tune, gradient_statistics, remember, export),
+    "scoring": (score, evaluate, tune, gradient_statistics, remember, ngram, export),
     "contexts": (classify, boosted, likelihood_ratio, contexts),
     "analysis": (curves, frequency_bins, coverage, nearest, training_speed),
 }

@@ -16,7 +16,8 @@ from fairseq_groc.adapters.base import (
 )
 from fairseq_groc.adapters.caches import LocalCache, UnigramCache
 from fairseq_groc.adapters.dynamic import DynamicEvaluation
-from fairseq_groc.adapters.mass import Seen
+from fairseq_groc.adapters.mass import Distribution, Seen
+from fairseq_groc.adapters.ngram import NGramBeside
 from fairseq_groc.adapters.statistics import Statistics
 from fairseq_groc.adapters.unbounded import UnboundedCache
 from fairseq_groc.registry import Option
@@ -28,9 +29,11 @@ __all__ = [
     "Adapter",
     "AdapterSettings",
     "Cache",
+    "Distribution",
     "DynamicEvaluation",
     "LocalCache",
     "Memory",
+    "NGramBeside",
     "Option",
     "Seen",
     "Statistics",

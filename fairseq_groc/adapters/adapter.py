@@ -6,7 +6,7 @@ B: streams; T: positions; V: vocabulary; d: size of h.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -14,8 +14,10 @@ import torch
 from torch import Tensor
 
 from fairseq_groc.adapters.base import ADAPTERS, AdapterSettings, Cache, TextAdapter
-from fairseq_groc.adapters.mass import Seen, add_mass, mix_at
-from fairseq_groc.modules.probabilities import uniform_mixture, uniform_mixture_at
+from fairseq_groc.adapters.mass import Distribution, Seen, add_mass, mix
+from fairseq_groc.modules.probabilities import uniform_mass, uniform_mixture, uniform_mixture_at
+
+MassOf = Callable[[Tensor], Tensor]
 
 
 class View:
@@ -31,13 +33,14 @@ class View:
     def __init__(self, adapter: Adapter, memory: Memory, rows: list[tuple[float, Cache, list[Any]]], shape: tuple[int, int]):
         self._adapter, self.memory, self.rows, self._shape = adapter, memory, rows, shape
         self._done = 0
-        self._last: dict[int, tuple[int, Seen]] = {}  # parts of one stream ask for the same again
+        self._last: dict[int, tuple[int, Seen | Distribution]] = {}  # parts of one stream ask for the same again
 
-    def _seen(self, number: int, stream: int) -> Seen:
-        """Return what a stream remembers in a cache."""
+    def seen(self, number: int, stream: int) -> Seen | Distribution:
+        """Return what a stream remembers in the cache of a number."""
         if self._last.get(number, (-1, None))[0] != stream:
             _, cache, views = self.rows[number]
-            self._last[number] = stream, cache.row(views[stream])
+            seen = cache.row(views[stream])
+            self._last[number] = stream, seen if isinstance(seen, Seen) else seen.within(self._adapter.real)
         return self._last[number][1]
 
     def adapt(self, lprobs: Tensor) -> Tensor:
@@ -55,9 +58,14 @@ class View:
 
     def _add_caches(self, lprobs: Tensor, stream: int, positions: slice) -> None:
         """Mix the caches into some positions of a stream, (n, V)."""
-        for number, (weight, _, _) in enumerate(self.rows):
-            scores, tokens = self._seen(number, stream)
-            add_mass(lprobs, weight, Seen(scores[positions], tokens if tokens.dim() == 1 else tokens[positions]))
+        rows = [self.seen(number, stream) for number in range(len(self.rows))]
+        # before any of them changes what the model says
+        parts = [one.part(positions) if isinstance(one, Seen) else one.beside(lprobs, positions) for one in rows]
+        for (weight, _, _), part in zip(self.rows, parts, strict=True):
+            if isinstance(part, Seen):
+                add_mass(lprobs, weight, part)
+            else:
+                lprobs.copy_(torch.logaddexp(lprobs + math.log1p(-weight), part + math.log(weight)))
 
     def _add_part(self, lprobs: Tensor) -> None:
         begin, self._done = self._done, self._done + len(lprobs)
@@ -66,17 +74,25 @@ class View:
             first, last = max(begin, stream * length), min(self._done, (stream + 1) * length)
             self._add_caches(lprobs[first - begin : last - begin], stream, slice(first - stream * length, last - stream * length))
 
-    def adapt_at(self, lprobs: Tensor, targets: Tensor) -> Tensor:
+    def adapt_at(self, lprobs: Tensor, targets: Tensor, mass_of: MassOf | None = None) -> Tensor:
         """Return the adapted log-probabilities of the targets, (B, T), from the model's; the other words are never needed.
 
         Args:
             lprobs: of the targets, discounted already, (B, T)
             targets: (B, T)
+            mass_of: from a mask of words, (V), to the log of what the model gives them together, discounted already, (B, T);
+                None: no adapter asks for it
         """
-        lprobs = self._adapter.uniform_at(lprobs, targets)
+        model = lprobs = self._adapter.uniform_at(lprobs, targets)
         for number, (weight, _, _) in enumerate(self.rows):
-            rows = enumerate(zip(lprobs, targets, strict=True))
-            lprobs = torch.stack([mix_at(own, weight, self._seen(number, stream), target) for stream, (own, target) in rows])
+            seen = [self.seen(number, stream).mass_at(target) for stream, target in enumerate(targets)]
+            mass, present = (torch.stack(part) for part in zip(*seen, strict=True))
+            last = self.seen(number, len(targets) - 1)
+            if isinstance(last, Distribution):  # all streams know the same words
+                assert mass_of is not None
+                of_known = self._adapter.uniform_mass(mass_of(last.known), last.known)
+                mass, present = torch.where(present, mass.to(model) + of_known, model), torch.ones_like(present)
+            lprobs = mix(lprobs, weight, mass, present)
         return lprobs
 
 
@@ -91,24 +107,26 @@ class Memory:
         self._pending: Tensor | None = None
         self._read: tuple[Tensor, Tensor] | None = None  # tokens and h of the block before
 
-    def see(self, h: Tensor, tokens: Tensor, padding: int) -> View:
+    def see(self, h: Tensor, tokens: Tensor, padding: int, beyond: Tensor | None = None) -> View:
         """Read a block and return what its positions know; the next block goes on after it.
 
         Args:
             h: (B, T, d)
             tokens: the block's inputs, (B, T): each is the word that the h before it predicted
             padding: the token that fills up
+            beyond: mask (V) of words that may not be predicted; None: all may
         """
         h = h.detach().float()
         if not self._caches:
             return View(self._adapter, self, [], (h.size(0), h.size(1)))
-        said = tokens.masked_fill(tokens == padding, -1)
+        read = tokens.masked_fill(tokens == padding, -1)
+        said = read if beyond is None else read.masked_fill(beyond.to(tokens.device)[tokens], -1)
         if self._pending is None:  # the first input of a text was not predicted
             said = said.index_fill(1, torch.zeros(1, dtype=torch.long, device=said.device), -1)
         first = torch.zeros_like(h[:, :1]) if self._pending is None else self._pending
         keys = torch.cat([first, h[:, :-1]], dim=1)
         self._pending = h[:, -1:]
-        rows = [(weight, cache, cache.see(h, keys, said)) for weight, cache in self._caches]
+        rows = [(weight, cache, cache.see(h, keys, read if cache.reads_all else said)) for weight, cache in self._caches]
         return View(self._adapter, self, rows, (h.size(0), h.size(1)))
 
     @contextmanager
@@ -208,3 +226,7 @@ class Adapter:
         if self.settings.uniform_weight == 0:
             return lprobs
         return -uniform_mixture_at(-lprobs, self.settings.uniform_weight, self.real.to(lprobs.device), targets)
+
+    def uniform_mass(self, mass: Tensor, words: Tensor) -> Tensor:
+        """Return the log of the smoothed mass of some words, a mask (V), from the log of what it was before."""
+        return uniform_mass(mass, self.settings.uniform_weight, self.real.to(mass.device), words)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from fairseq_groc.adapters.mass import Seen
+from fairseq_groc.adapters.mass import Distribution, Seen
 from fairseq_groc.errors import OptionError
 from fairseq_groc.registry import FOLDER, Option, Registry, flag
 
@@ -47,8 +47,11 @@ def register_cache(name: str, **options: Option) -> Callable[[Any], Any]:
     Raises:
         OptionError: a name that is taken.
     """
-    weight = Option(0.0, f"mass of the {name} cache: 1 - lambda of the paper", "weight", "weights")
-    add = ADAPTERS.decorator(name, options, lambda cls: {f"{name}_weight": weight})
+
+    def weight(cls: Any) -> dict[str, Option]:
+        return {f"{name}_weight": Option(0.0, f"mass of the {name} {cls.called}: 1 - lambda of the paper", "weight", "weights")}
+
+    add = ADAPTERS.decorator(name, options, weight)
 
     def register(cls: Any) -> Any:
         CACHES[name] = add(cls)
@@ -247,6 +250,19 @@ class TextAdapter:
 class Cache(TextAdapter):
     """What a group of streams has said so far, and a distribution over it for each position of the next block."""
 
+    called = "cache"  # in help texts
+    reads_all = False  # whether ``see`` gets all tokens that were read: a text's first, and words that may not be predicted, too
+
+    @classmethod
+    def known(cls, opened: Any, real: Tensor) -> Tensor | None:
+        """Return the words that it has a distribution over, as ``Distribution.known``; None: those that were said.
+
+        Args:
+            opened: what ``open`` has read
+            real: mask of the real words that may be predicted, (V), or (T, V) where each position has a vocabulary of its own
+        """
+        return None
+
     def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> list[Any]:
         """Append a block's entries and return, for every stream, what ``row`` needs.
 
@@ -257,6 +273,6 @@ class Cache(TextAdapter):
         """
         raise NotImplementedError
 
-    def row(self, view: Any) -> Seen:
+    def row(self, view: Any) -> Seen | Distribution:
         """Return what one stream's positions remember."""
         raise NotImplementedError

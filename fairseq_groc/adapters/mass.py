@@ -25,6 +25,10 @@ class Seen(NamedTuple):
     scores: Tensor
     tokens: Tensor
 
+    def part(self, positions: slice) -> Seen:
+        """Return the same of some positions."""
+        return Seen(self.scores[positions], self.tokens if self.tokens.dim() == 1 else self.tokens[positions])
+
     def present(self) -> Tensor:
         """Return where anything is remembered, (T)."""
         return self.scores.amax(dim=1) > -math.inf
@@ -84,6 +88,37 @@ class Seen(NamedTuple):
         return (sums.log() + shift)[:, :-1]
 
 
+class Distribution:
+    """What something beside the model says at every position of one stream's block: a distribution q over words that it knows.
+
+    In a mixture it shares out what the model gives to these words together, and what it gives to each of the others stays:
+    (1 - weight) p(x) + weight p(known) q(x) for a word x that is known, p(x) for another.
+
+    Args:
+        known: the words, a mask (V), or (T, V) where each position has a vocabulary of its own
+    """
+
+    known: Tensor
+
+    def within(self, real: Tensor) -> Distribution:
+        """Return it over those words alone that may be predicted; *real* is as the adapter has it."""
+        raise NotImplementedError
+
+    def mass_at(self, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log q of one word a position, (T), -inf if it is not known, and where it is, (T)."""
+        raise NotImplementedError
+
+    def whole(self, positions: slice) -> Tensor:
+        """Return log q of all words at some positions, (n, V), -inf if one is not known."""
+        raise NotImplementedError
+
+    def beside(self, lprobs: Tensor, positions: slice) -> Tensor:
+        """Return the log of what is mixed into the log-probabilities of the model at some positions, (n, V)."""
+        known = self.known if self.known.dim() == 1 else self.known[positions]
+        mass = lprobs.masked_fill(~known, -math.inf).logsumexp(-1, keepdim=True)
+        return torch.where(known, self.whole(positions).to(lprobs) + mass, lprobs)
+
+
 def _any_of(tokens: Tensor, targets: Tensor) -> Tensor:
     """Return the places of words that are any of the targets, by a table of all words: faster than sorting.
 
@@ -109,11 +144,6 @@ def add_mass(lprobs: Tensor, weight: float, seen: Seen) -> None:
     lprobs[:, distinct] = torch.logaddexp(lprobs[:, distinct], logs + math.log(weight))
 
 
-def mix_at(lprobs: Tensor, weight: float, seen: Seen, targets: Tensor) -> Tensor:
-    """Return the log-probabilities of one word a position in the same mixture, (T), from the model's, (T)."""
-    return mix(lprobs, weight, *seen.mass_at(targets))
-
-
 def mix(lprobs: Tensor, weight: float, mass: Tensor, present: Tensor) -> Tensor:
-    """Return the mixture from the log of a cache's mass on each target and from where it remembers anything."""
+    """Return the mixture from the log of a cache's mass on each target and from where it remembers anything, all (...)."""
     return torch.logaddexp(torch.where(present, lprobs + math.log1p(-weight), lprobs), mass + math.log(weight))

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairseq_groc.adapters import OPTIONS, Adapter, AdapterSettings, Memory
+from fairseq_groc.adapters import CACHES, OPTIONS, Adapter, AdapterSettings, Memory
 from fairseq_groc.adapters.caches import LocalCache
 from fairseq_groc.adapters.mass import mix
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.evaluation.grid import Grid, passes
 from fairseq_groc.evaluation.scoring import Place, blocks
-from fairseq_groc.modules.probabilities import perplexity, uniform_mixture_at
+from fairseq_groc.modules.probabilities import perplexity, uniform_mass, uniform_mixture_at
 
 TIE = 1e-9  # perplexities that differ by less, relatively, are the same
 
@@ -37,6 +37,8 @@ class Pass:
         real: mask (V) of the real words, which the uniform distribution has
         new_words: mask (V) of those that the training text lacks
         mass: for settings of a cache, log of its mass on the target, (n), and whether it remembers anything, (n)
+        known_words: what the cache knows besides what was said, a mask (V); None: nothing
+        known: log-probabilities of these words together, (2, n): of those that the training text has, of those that it lacks
     """
 
     lprobs: Tensor
@@ -45,6 +47,8 @@ class Pass:
     real: Tensor
     new_words: Tensor
     mass: dict[tuple[float, ...], tuple[Tensor, Tensor]] = field(default_factory=dict)
+    known_words: Tensor | None = None
+    known: Tensor | None = None
 
 
 class States:
@@ -91,7 +95,9 @@ def read(states: States, adapter: Adapter, cache: str) -> Pass:
     """
     decoder = states.model.decoder
     decoder.adapter = adapter if adapter.settings.adapters() else None
+    known = CACHES[cache].known(adapter.opened.get(cache), adapter.real) if cache != "none" else None
     columns: dict[str, list[Tensor]] = {name: [] for name in ("lprobs", "new", "targets")}
+    of_known: list[Tensor] = []
     for sample in states.blocks():
         target = sample["target"]
         kept = target != states.padding
@@ -100,10 +106,13 @@ def read(states: States, adapter: Adapter, cache: str) -> Pass:
         columns["lprobs"].append(lprobs.gather(2, target.unsqueeze(2))[..., 0][kept])
         columns["new"].append(lprobs[..., adapter.new].logsumexp(-1)[kept])  # -inf if there are none
         columns["targets"].append(target[kept])
+        if known is not None:
+            old_and_new = (known & ~adapter.new, known & adapter.new)
+            of_known.append(torch.stack([lprobs[..., words].logsumexp(-1)[kept] for words in old_and_new]))
         if cache != "none":
             states.append(getattr(decoder, decoder.output_layer_name).features)
     lprobs, new, targets = (torch.cat(parts) for parts in columns.values())
-    return Pass(lprobs, new, targets, adapter.real, adapter.new)
+    return Pass(lprobs, new, targets, adapter.real, adapter.new, {}, known, torch.cat(of_known, 1) if of_known else None)
 
 
 @torch.no_grad()
@@ -135,8 +144,8 @@ def _mass(views: list[Any], target: Tensor, settings: Sequence[tuple[float, ...]
     found: list[list[tuple[Tensor, Tensor]]] = []  # by stream of each view, of each setting that it has
     for view in views:
         ((_, cache, streams),) = view.rows
-        for stream, targets in zip(streams, target, strict=True):
-            seen = cache.rows(stream, settings) if isinstance(cache, LocalCache) else [cache.row(stream)]  # type: ignore[arg-type]
+        for number, (stream, targets) in enumerate(zip(streams, target, strict=True)):
+            seen = cache.rows(stream, settings) if isinstance(cache, LocalCache) else [view.seen(0, number)]  # type: ignore[arg-type]
             found.append([s.mass_at(targets) for s in seen])
     shape = (len(views), target.size(0), -1, target.size(1))
     by_stream = [torch.stack([torch.stack([pair[which] for pair in of]) for of in found]).view(shape) for which in (0, 1)]
@@ -145,16 +154,17 @@ def _mass(views: list[Any], target: Tensor, settings: Sequence[tuple[float, ...]
 
 def search(found: Pass, grid: Grid, tried: Mapping[AdapterSettings, float]) -> Iterator[tuple[AdapterSettings, float]]:
     """Yield every setting of the grid that was not tried and its perplexity; infinite where a token is impossible."""
-    model, lprobs = None, found.lprobs
+    model, lprobs, known = None, found.lprobs, torch.zeros(())
     for settings in grid.settings():
         if settings in tried:
             continue
         if model != (settings.new_word_discount, settings.uniform_weight):
             model = settings.new_word_discount, settings.uniform_weight
-            lprobs = _adapted(found, *model)
+            lprobs, known = _adapted(found, *model), _adapted_known(found, *model)
         mixed = lprobs
         for weight in settings.caches().values():
-            mixed = mix(lprobs, weight, *found.mass[grid.of_cache_in(settings)])
+            mass, present = found.mass[grid.of_cache_in(settings)]
+            mixed = mix(lprobs, weight, mass + known, present)
         yield settings, perplexity(float(-mixed.double().sum()), len(mixed))
 
 
@@ -165,6 +175,15 @@ def _adapted(found: Pass, factor: float, uniform: float) -> Tensor:
         shift = torch.where(found.new_words[found.targets], math.log(factor), 0.0)
         lprobs = lprobs + shift - torch.log1p((factor - 1) * found.new.exp())
     return -uniform_mixture_at(-lprobs, uniform, found.real, found.targets) if uniform > 0 else lprobs
+
+
+def _adapted_known(found: Pass, factor: float, uniform: float) -> Tensor:
+    """Return the same of the words that the cache knows, together, which it shares out; 0 where it knows none."""
+    if found.known is None or found.known_words is None:
+        return torch.zeros(())
+    old, new = found.known
+    known = torch.logaddexp(old, new + math.log(factor)) - torch.log1p((factor - 1) * found.new.exp())
+    return uniform_mass(known, uniform, found.real, found.known_words)
 
 
 def best(tried: Mapping[AdapterSettings, float]) -> tuple[AdapterSettings, float]:

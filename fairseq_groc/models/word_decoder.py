@@ -1,5 +1,6 @@
 """A decoder that knows its words: adapted probabilities, contexts of lines, checkpoints that say what they are."""
 
+import functools
 import hashlib
 import logging
 from collections.abc import Sequence
@@ -71,7 +72,7 @@ class WordDecoder(ChangingVocabulary):
             if state is not None:
                 state["adapter"] = memory  # only now: to fairseq's LSTM a state that is not empty has its own
             h = layer.features
-            view = memory.see(h, self._predictable(prev_output_tokens[:, -h.size(1) :]), pad)
+            view = memory.see(h, prev_output_tokens[:, -h.size(1) :], pad, self.matrices.limit)
             made = scores.detach(), {**(extra if isinstance(extra, dict) else {"attn": extra}), "view": view}
         if self.contexts is not None and state is not None:
             state["context"] = context
@@ -148,7 +149,8 @@ class WordDecoder(ChangingVocabulary):
                 return own, own
             adapted = own
             if view is not None:
-                adapted = -view.adapt_at(-self._discounted(own, h, *matrices, targets, chunk), targets)
+                mass_of = functools.partial(self._log_mass, h, *matrices, chunk)
+                adapted = -view.adapt_at(-self._discounted(own, h, *matrices, targets, chunk), targets, mass_of)
         padding = targets == self.dictionary.pad()
         return adapted.clamp(max=-LOG_ZERO).masked_fill(padding, 0), own.clamp(max=-LOG_ZERO).masked_fill(padding, 0)
 
@@ -175,10 +177,26 @@ class WordDecoder(ChangingVocabulary):
         lprobs = torch.log_softmax(self.matrices.log_scores(h, outputs, bias).float(), -1)
         return own - shift[targets] + (lprobs + shift).logsumexp(-1)
 
-    def _predictable(self, tokens: Tensor) -> Tensor:
-        """Return tokens with padding in place of words beyond the limit: what a cache remembers may be predicted."""
-        limit = self.matrices.limit
-        return tokens if limit is None else tokens.masked_fill(limit.to(tokens.device)[tokens], self.dictionary.pad())
+    def _log_mass(self, h: Tensor, outputs: Tensor, bias: Tensor, chunk: int, words: Tensor) -> Tensor:
+        """Return the log of the discounted probability of some words together, a mask (V), at each position, (B, T)."""
+        shift = self.adapter.discount(h.device) if self.adapter is not None else None
+        possible, (words, head) = bias > -torch.inf, (words.to(bias.device), self.matrices.head)
+        if not bool((possible & ~words).any()):
+            return h.new_zeros(h.shape[:2], dtype=torch.float32)
+        if not head.plain_softmax:
+            lprobs = torch.log_softmax(self.matrices.log_scores(h, outputs, bias).float(), -1)
+            lprobs = lprobs if shift is None else torch.log_softmax(lprobs + shift, -1)
+            return lprobs.masked_fill(~words, -torch.inf).logsumexp(-1)
+        if not bool((possible & words).any()):
+            return h.new_full(h.shape[:2], -torch.inf, dtype=torch.float32)
+        # the losses of any of the words, among these and among all, differ by their share
+        one = (possible & words).nonzero()[0].expand(h.size(0) * h.size(1))
+        bias = bias if shift is None else bias + shift
+        losses = [
+            head.losses(h.flatten(0, 1), outputs, among, one, self.dictionary.pad(), chunk)
+            for among in (bias, bias.masked_fill(~words, -torch.inf))
+        ]
+        return (losses[1] - losses[0]).view(h.shape[:2])
 
     def get_extra_state(self) -> Tensor:
         made = None if self.made is None else [len(self.made), digest_of(self.made)]

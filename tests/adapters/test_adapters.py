@@ -1,7 +1,10 @@
 """Adapters against a naive reference, by hand, and for what every one of them must be: a distribution that sees no future."""
 
+import functools
 import math
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -10,7 +13,11 @@ from hypothesis import strategies as st
 
 from fairseq_groc.adapters import CACHES, Adapter, AdapterSettings, Memory
 from fairseq_groc.adapters import search as search_module
+from fairseq_groc.adapters.ngram import OpenedNGrams
+from fairseq_groc.adapters.ngram_file import WordNGrams
 from fairseq_groc.adapters.search import Search
+from fairseq_groc.dictionary import SPECIAL
+from fairseq_groc.modules.kneser_ney import train
 
 PAD, EOS, V, D = 1, 2, 40, 8
 REAL = torch.arange(V) >= 4
@@ -42,8 +49,20 @@ def text():
     return h, tokens[:, :-1], torch.log_softmax(lprobs, -1), tokens[:, 1:]
 
 
+@functools.cache
+def ngrams():
+    """Return an n-gram of all words but the last two, and of one that the vocabulary lacks."""
+    random = np.random.default_rng(4)
+    lines = [[EOS, *(4 + random.integers(0, V - 6, size) ** 2 // (V - 6)), V] for size in range(1, 60)]
+    read = np.array([word for line in [*lines, range(4, V - 2)] for word in [*line[1:], EOS]])
+    entries, numbers = np.unique(read, return_inverse=True)
+    dictionary = SimpleNamespace(symbols=[*SPECIAL, *map(str, range(4, V))], nspecial=4)
+    words = ["beyond" if entry == V else dictionary.symbols[entry] for entry in entries]
+    return OpenedNGrams(WordNGrams(train(numbers, len(words), words.index("</s>"), 3)[0], words, {}), dictionary)
+
+
 def adapter_of(settings):
-    return Adapter(settings, REAL, NEW)
+    return Adapter(settings, REAL, NEW, {"ngram": ngrams()})
 
 
 def naive(settings, text, b, t):
@@ -80,7 +99,9 @@ def adapted(settings, text, block):
         part = slice(a, a + block)
         view = memory.see(h[:, part], tokens[:, part], PAD)
         whole.append(view.adapt(lprobs[:, part].clone()))
-        at.append(view.adapt_at(model[:, part].gather(2, targets[:, part, None])[..., 0], targets[:, part]))
+        own = model[:, part]
+        mass_of = functools.partial(lambda own, words: own[..., words].logsumexp(-1), own)
+        at.append(view.adapt_at(own.gather(2, targets[:, part, None])[..., 0], targets[:, part], mass_of))
     return torch.cat(whole, 1), torch.cat(at, 1)
 
 

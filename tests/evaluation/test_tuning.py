@@ -44,6 +44,27 @@ def test_discounts_and_the_uniform_distribution_are_the_adapters(text):
         assert ppl == pytest.approx((-adapted.mean()).exp().item(), rel=1e-6)
 
 
+def test_an_ngram_shares_out_what_the_model_gives_to_its_words(text):
+    """Whatever the discount and the uniform distribution make of that."""
+    lprobs, targets = text
+    known = (torch.arange(V) >= 2) & (torch.arange(V) < 8)  # one of the new words among them
+    q = torch.linspace(0.1, 0.9, 50, dtype=torch.double)
+    found = found_in(text)
+    found.mass["folder",] = torch.where(known[targets], q.log(), -math.inf), known[targets]
+    found.known = torch.stack([lprobs[:, known & words].logsumexp(-1) for words in (~NEW, NEW)])
+    found.known_words = known
+    grid = grid_of(
+        "ngram", ngram_path=("folder",), ngram_weight=(0.0, 0.3), uniform_weight=(0.0, 0.2), new_word_discount=(1.0, 0.1)
+    )
+    tried = dict(search(found, grid, {}))
+    assert len(tried) == 8
+    for settings, ppl in tried.items():
+        p = Adapter(settings, WORDS, NEW).adapt_model(lprobs.clone()).exp()
+        own, w = p[torch.arange(50), targets], settings.ngram_weight
+        mixed = torch.where(known[targets], (1 - w) * own + w * p[:, known].sum(-1) * q, own)
+        assert ppl == pytest.approx((-mixed.log().mean()).exp().item(), rel=1e-6)
+
+
 LOCAL = {"cache_theta": (0.0, 1.0), "cache_size": (5, 9)}
 MASSES = [(0.0, 5), (0.0, 9), (1.0, 5), (1.0, 9)]
 

@@ -4,6 +4,7 @@ import copy
 import itertools
 from argparse import Namespace
 
+import numpy as np
 import pytest
 import torch
 from decoders import DECODERS
@@ -11,16 +12,32 @@ from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.sequence_scorer import SequenceScorer
 
 from fairseq_groc.adapters import Adapter, AdapterSettings, LocalCache
+from fairseq_groc.adapters.ngram import OpenedNGrams
+from fairseq_groc.adapters.ngram_file import WordNGrams
 from fairseq_groc.criterions.cache_interpolated_cross_entropy import CacheInterpolatedCrossEntropyCriterion
 from fairseq_groc.criterions.chunked_cross_entropy import ChunkedCrossEntropyCriterion
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import OptionError
 from fairseq_groc.heads import HEADS
 from fairseq_groc.modules.activation_penalty import activation_penalty
+from fairseq_groc.modules.kneser_ney import train
 
 WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra", "wolf", "run"]
-ALL = AdapterSettings(0.1, 0.1, unigram_weight=0.1, local_weight=0.2, unbounded_weight=0.1, cache_theta=2.0, cache_size=9)
+EVERY = dict(unigram_weight=0.1, local_weight=0.2, unbounded_weight=0.1, ngram_weight=0.4)
+ALL = AdapterSettings(0.1, 0.1, **EVERY, cache_theta=2.0, cache_size=9)
 ANY_MODEL = [("groc_lstm_lm", head) for head in HEADS] + [(arch, "compositional_output") for arch in DECODERS]
+
+NGRAM_TEXT = (
+    "cat dog cat\nlion swim\ncat dog lion hound\n\nfeline cat swim cat\nrun cat dog run\n"  # no zebra, no wolf; hound is new
+)
+
+
+def ngrams_of(text):
+    """Return a trigram model of some lines."""
+    words = [word for line in text.splitlines() for word in [*line.split(), "</s>"]]
+    index = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    ngrams, _ = train(np.array([index[word] for word in words]), len(index), index["</s>"], 3)
+    return WordNGrams(ngrams, list(index), {})
 
 
 @pytest.fixture
@@ -30,7 +47,8 @@ def adapted_model(model_of, stock_model):
     def build(arch, head, settings=ALL):
         model = model_of(WORDS, head) if arch == "groc_lstm_lm" else stock_model(arch, head, WORDS)
         new = torch.arange(len(model.decoder.dictionary)) >= 10
-        model.decoder.adapter = Adapter(settings, model.decoder.real_words(), new)
+        ngrams = OpenedNGrams(ngrams_of(NGRAM_TEXT), model.decoder.dictionary)
+        model.decoder.adapter = Adapter(settings, model.decoder.real_words(), new, {"ngram": ngrams})
         return model
 
     return build

@@ -1,0 +1,94 @@
+"""Make an n-gram of a training text, with modified Kneser-Ney smoothing, to mix in beside a model (--ngram-weight)."""
+
+import logging
+import re
+import time
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairseq_groc.adapters.ngram_file import END, FILE, WordNGrams, save_ngrams
+from fairseq_groc.arguments import positive
+from fairseq_groc.data.fingerprint import digest, folder_dictionary
+from fairseq_groc.data.stream_dataset import StreamDataset, open_text
+from fairseq_groc.dictionary import real_words
+from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.files import check_place
+from fairseq_groc.modules.kneser_ney import FALLBACK, NGrams, train
+from fairseq_groc.modules.probabilities import perplexity
+
+logger = logging.getLogger(__name__)
+MOST = 10  # words of an n-gram
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--data", required=True, help="folder of binarised text")
+    parser.add_argument("--split", default="train", help="which text of it is counted (%(default)s)")
+    parser.add_argument("--order", type=positive, default=4, help=f"the most words of an n-gram, up to {MOST} (%(default)s)")
+    parser.add_argument("--dest", type=Path, required=True, help="folder to write to")
+
+
+def run(args: Namespace) -> None:
+    if args.order > MOST:
+        raise OptionError(f"--order {args.order}: expected 1 to {MOST}")
+    folder = Path(args.data)
+    dictionary = folder_dictionary(folder)
+    text = read_text(folder, args.split, dictionary)
+    others = {split: read_text(folder, split, dictionary) for split in splits(folder) if split != args.split}
+    args.dest.mkdir(parents=True, exist_ok=True)
+    check_place("--dest", args.dest / FILE)
+    began = time.perf_counter()
+    entries, numbers = np.unique(text, return_inverse=True)
+    words = [dictionary[entry] for entry in entries.tolist()]
+    ngrams, rough = train(numbers, len(words), words.index(END), args.order)
+    seconds = time.perf_counter() - began
+    about = {"text": digest(folder / f"{args.split}.bin"), "tokens": len(text), "order": args.order}
+    size = save_ngrams(args.dest, WordNGrams(ngrams, words, about))
+    if rough:
+        lengths = ", ".join(map(str, rough))
+        logger.warning(f"too few n-grams of {lengths} words to estimate their discounts: they have {FALLBACK}")
+    print(f"{args.dest}: order {args.order}, {len(text):,} tokens, {len(words):,} words, {size:,} bytes, {seconds:.1f} seconds")
+    for split, other in others.items():
+        print(f"{split}: {report(ngrams, other, entries, dictionary)}")
+
+
+def splits(folder: Path) -> list[str]:
+    """Return the texts of a folder for validation and tests."""
+    return sorted(path.stem for path in folder.glob("*.bin") if re.fullmatch(r"(valid|test)\d*", path.stem))
+
+
+def read_text(folder: Path, split: str, dictionary: Any) -> NDArray[np.int64]:
+    """Return the tokens of a text.
+
+    Raises:
+        DataError: missing or damaged.
+    """
+    if not (folder / f"{split}.bin").is_file():
+        raise DataError(f"{folder}/{split}.bin not found: preprocess the text, or name another --split")
+    lines = open_text(str(folder / split), dictionary, None, False)
+    dataset = StreamDataset(lines, split, dictionary, independent_lines=False, carries_state=False)
+    (whole,) = dataset.plan(1, 1, 1, dataset.num_tokens_total)
+    tokens: NDArray[np.int64] = dataset[whole]["target"][0].numpy()
+    return tokens
+
+
+def report(ngrams: NGrams, text: NDArray[np.int64], entries: NDArray[np.int64], dictionary: Any) -> str:
+    """Return the perplexity of a text by the n-gram alone, over all words of the dictionary.
+
+    Args:
+        entries: the dictionary's numbers of the n-gram's words
+    """
+    numbers = np.full(len(dictionary), -1)
+    numbers[entries] = np.arange(len(entries))
+    possible = np.array(real_words(dictionary.symbols))
+    possible[[dictionary.eos(), *entries, *text]] = True  # <unk>, if it is in a text
+    spread, targets, end = int(possible.sum()), numbers[text], numbers[dictionary.eos()]
+    histories = ngrams.histories(np.concatenate([[end], targets[:-1]]), np.full(ngrams.order - 1, -1))
+    nats = -np.log(ngrams.probabilities(histories, targets, spread)).sum()
+    return (
+        f"{len(text):,} tokens, perplexity {perplexity(float(nats), len(text)):,.2f} over {spread:,} words; "
+        f"{int((targets < 0).sum()):,} tokens are of words that it has not read, which share the uniform distribution"
+    )
