@@ -79,6 +79,8 @@ GIVEN = {
     "unbounded_weight": 0.0625,
     "cache_neighbors": 66,
     "cache_text": "FOLDER",
+    "ngram_weight": 0.1875,
+    "ngram_path": "COUNTS",
     "dynamic_rate": 0.001,
     "dynamic_decay": 0.01,
     "dynamic_epsilon": 0.1,
