@@ -17,13 +17,16 @@ PAGES = (
     "docs/quickstart.md",
     "docs/performance.md",
     "docs/results.md",
+    "docs/contexts.md",
+    "examples/context/README.md",
     "examples/papers/README.md",
     "benchmarks/README.md",
 )
 _BLOCK = re.compile(r"(<!-- table ([\w-]+): make tables -->\n).*?(<!-- end -->)", re.DOTALL)
-sys.path += [str(PAPERS), str(QUICKSTART), str(ROOT / "benchmarks")]
+sys.path += [str(PAPERS), str(QUICKSTART), str(EXAMPLES / "context"), str(ROOT / "benchmarks")]
 
 import benchmark_page  # noqa: E402
+import context_tables  # noqa: E402
 import equal_time  # noqa: E402
 import findings  # noqa: E402
 from cells import TITLES, brief, table  # noqa: E402
@@ -75,6 +78,11 @@ def scaling(runs: dict[str, Any]) -> str:
     return "\n".join(table(["", *steps, "scored tokens a second", "peak GiB"], rows))
 
 
+def in_context(text: str) -> str:
+    """Return the table of the models that know contexts of a text."""
+    return "\n".join(context_tables.markdown(loaded(EXAMPLES / "context" / "results" / f"models-{text}.json")["rows"]))
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "quickstart": lambda: quickstart(loaded(QUICKSTART / "results.json")["rows"]),
     "penn-treebank": lambda: brief(loaded(QUARTER)["rows"]),
@@ -86,6 +94,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "lexicon": lambda: findings.lexicon(RESULTS),
     "domains": lambda: findings.domains(RESULTS),
     "beginnings": lambda: findings.beginnings(RESULTS),
+    "contexts-agnews": lambda: in_context("agnews"),
+    "contexts-dbpedia": lambda: in_context("dbpedia"),
     "benchmarks": lambda: benchmark_page.programs(ROOT / "benchmarks"),
     "printed": lambda: benchmark_page.printed(ROOT / "benchmarks"),
 }

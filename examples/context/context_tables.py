@@ -14,7 +14,7 @@ from typing import Any
 
 from fairseq_groc.evaluation.context_pictures import Point, draw_accuracies
 
-COLUMNS = ["model", "seeds", "perplexity", "known words", "new words", "accuracy", "parameters (M)", "seconds"]
+COLUMNS = ["model", "seeds", "perplexity", "known words", "new words", "accuracy", "parameters (M)"]
 
 
 def main() -> None:
@@ -29,11 +29,11 @@ def main() -> None:
 
 
 def markdown(rows: dict[str, Any]) -> list[str]:
-    """Return a table: means over seeds with half of their range, columns without figures left out, bags of words below."""
+    """Return a table: means and standard deviations over seeds, columns without figures left out, bags of words below."""
     lines = [cells_of(label, list(runs.values())) for label, runs in rows.items()]
     baselines = next((run["baselines"] for runs in rows.values() for run in runs.values() if run.get("baselines")), {})
     for name, found in baselines.items():
-        lines.append([f"bag of words, {name}", "", "", "", "", f"{found['accuracy']:.1%}", "", ""])
+        lines.append([f"bag of words, {name}", "", "", "", "", f"{found['accuracy']:.1%}", ""])
     kept = [i for i in range(len(COLUMNS)) if any(line[i] for line in lines)]
     table = [[COLUMNS[i] for i in kept], ["---"] + ["---:"] * (len(kept) - 1), *([line[i] for i in kept] for line in lines)]
     return [f"| {' | '.join(line)} |" for line in table]
@@ -45,17 +45,16 @@ def cells_of(label: str, runs: Sequence[dict[str, Any]]) -> list[str]:
         spread([run[part] for run in runs if run[part] and run[part] < 1e7]) for part in ("perplexity", "known", "new")
     ]
     accuracy = spread([run["accuracy"] for run in runs if "accuracy" in run], ".1%")
-    parameters, seconds = f"{runs[0]['parameters'] / 1e6:.2f}", spread([run["seconds"] for run in runs], ",.0f")
-    return [label, str(len(runs)), *perplexities, accuracy, parameters, seconds]
+    return [label, str(len(runs)), *perplexities, accuracy, f"{runs[0]['parameters'] / 1e6:.2f}"]
 
 
 def spread(values: Sequence[float], form: str = ",.1f") -> str:
-    """Return the mean of values, and half of their range where there are several."""
-    values = [value for value in values if value == value]  # not NaN: there were no such words
+    """Return the mean of values, and their standard deviation where there are several."""
+    values = [value for value in values if value is not None]  # there were no such words
     if not values:
         return ""
     middle = f"{statistics.mean(values):{form}}"
-    return middle if len(values) == 1 else f"{middle} ± {(max(values) - min(values)) / 2:{form}}"
+    return middle if len(values) == 1 else f"{middle} ± {statistics.stdev(values):{form}}"
 
 
 def draw(rows: dict[str, Any], path: Path) -> None:

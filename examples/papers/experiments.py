@@ -171,7 +171,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         "AWD-LSTM (Merity et al. 2018, Table 4): what each part of its training is worth",
         [
             _awd("AWD-LSTM"),
-            _awd("no averaging", "--non-monotonic-interval 1000"),
             _awd("no dropped weights", "--weight-dropout 0"),
             _awd("no embedding dropout", "--embedding-dropout 0"),
             _awd("no locked dropout", "--dropout-in 0 --dropout 0 --dropout-out 0"),

@@ -47,7 +47,8 @@ def run(args: Namespace) -> None:
         hub = load(path, args.data, any_lexicon=args.any_lexicon)
         if hub.task.schema is None:
             raise OptionError(f"{path}: this model reads no contexts. Give one that was trained with --context-dim.")
-        name = path if path not in ratios else f"{path} again"
+        folder = Path(path).resolve().parent.name  # checkpoints of several models have one file name
+        name = folder if folder not in ratios else path
         words, ratios[name] = ratios_of(hub, texts, args.between, args.batch_size)
     if len(ratios) > 1:
         ratios["mean"] = np.mean(list(ratios.values()), axis=0)
