@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fairseq_groc.adapters.arpa import open_arpa
 from fairseq_groc.adapters.base import AdapterSettings, Cache, register_cache
 from fairseq_groc.adapters.mass import Distribution
 from fairseq_groc.adapters.ngram_file import MAKE, WordNGrams, open_ngrams
@@ -30,7 +31,7 @@ class OpenedNGrams:
     """
 
     def __init__(self, made: WordNGrams, dictionary: Any, folder: str = ""):
-        self.ngrams, self.end, self.about = made.ngrams, made.end, {"path": folder, **made.about}
+        self.ngrams, self.about = made.ngrams, {"path": folder, **made.about}
         self._dictionary, self._index = dictionary, {word: number for number, word in enumerate(made.words)}
         self._numbers = np.zeros(0, dtype=np.int64)
 
@@ -61,7 +62,7 @@ class Said(Distribution):
         self._opened, self._histories = opened, histories
         if known is not None:
             self.known = known
-            self._all = known.dim() == 1 and int(known.sum()) == len(opened.ngrams.shares)
+            self._all = known.dim() == 1 and int(known.sum()) == opened.ngrams.size
 
     def within(self, real: Tensor) -> Said:
         return Said(self._opened, self._histories, self._opened.known(real))
@@ -86,7 +87,7 @@ class Said(Distribution):
         return shares * (self.known if self.known.dim() == 1 else self.known[positions])
 
 
-@register_cache("ngram", ngram_path=Option(None, "folder from python -m fairseq_groc ngram", "folder"))
+@register_cache("ngram", ngram_path=Option(None, "folder from python -m fairseq_groc ngram, or an ARPA file", "folder"))
 class NGramBeside(Cache):
     """p(x) = (1 - weight) p_model(x) + weight p_model(known) q(x | history) for words that the n-gram q knows.
 
@@ -112,7 +113,9 @@ class NGramBeside(Cache):
     @classmethod
     def open(cls, settings: AdapterSettings, model: Any, data: Path) -> OpenedNGrams | None:
         path = settings.ngram_path
-        return OpenedNGrams(open_ngrams(Path(path)), model.dictionary, path) if path else None
+        if not path:
+            return None
+        return OpenedNGrams((open_arpa if Path(path).is_file() else open_ngrams)(Path(path)), model.dictionary, path)
 
     @classmethod
     def about(cls, opened: OpenedNGrams) -> dict[str, Any]:

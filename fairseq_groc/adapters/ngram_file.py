@@ -10,7 +10,7 @@ import json
 import struct
 import zlib
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,27 @@ END = "</s>"
 MAKE = "python -m fairseq_groc ngram --data DATA --dest FOLDER"
 
 
+class LanguageModel(Protocol):
+    """What a mixture asks of an n-gram; a history is what it needs to know of one, n - 1 numbers, -1 for nothing."""
+
+    @property
+    def size(self) -> int:
+        """V."""
+
+    @property
+    def order(self) -> int:
+        """n."""
+
+    def histories(self, words: NDArray[Any], before: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the history after each word of a text, (n - 1, T)."""
+
+    def probabilities(self, histories: NDArray[np.int64], words: NDArray[Any]) -> NDArray[np.float64]:
+        """Return p(word | history) of one word a position, (T)."""
+
+    def distributions(self, histories: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return p(. | history), (T, V)."""
+
+
 class WordNGrams(NamedTuple):
     """An n-gram and its words.
 
@@ -35,28 +56,22 @@ class WordNGrams(NamedTuple):
         about: what it was made of: the digest of the text, the number of its tokens
     """
 
-    ngrams: NGrams
+    ngrams: LanguageModel
     words: list[str]
     about: dict[str, Any]
 
-    @property
-    def end(self) -> int:
-        """The number of ``</s>``."""
-        return self.words.index(END)
 
-
-def save_ngrams(folder: Path, made: WordNGrams) -> int:
-    """Write an n-gram into a folder; the file appears whole or not at all. Return its size in bytes."""
-    ngrams = made.ngrams
+def save_ngrams(folder: Path, ngrams: NGrams, words: list[str], about: dict[str, Any]) -> int:
+    """Write what ``WordNGrams`` has into a folder; the file appears whole or not at all. Return its size in bytes."""
     arrays = {
-        "words": np.frombuffer("\n".join(made.words).encode("utf-8", "surrogateescape"), np.uint8),
+        "words": np.frombuffer("\n".join(words).encode("utf-8", "surrogateescape"), np.uint8),
         "shares": ngrams.shares.astype("<f8"),
     }
     for length, level in enumerate(ngrams.levels, start=2):
         found = {"keys": level.keys.astype("<i8"), "shares": level.shares.astype("<f4"), "gammas": level.gammas.astype("<f4")}
         arrays.update({f"{length} {name}": array for name, array in found.items()})
     layout = {name: [array.dtype.str, len(array)] for name, array in arrays.items()}
-    header = {"format": FORMAT, "order": ngrams.order, "floor": ngrams.floor, "about": made.about, "arrays": layout}
+    header = {"format": FORMAT, "order": ngrams.order, "floor": ngrams.floor, "about": about, "arrays": layout}
     parts = [json.dumps(header).encode(), *(array.tobytes() for array in arrays.values())]
     parts = [part + b" " * (_room(len(part) + (HEAD.size if not number else 0))) for number, part in enumerate(parts)]
     checksum = 0

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_groc.adapters.ngram_file import END, FILE, WordNGrams, save_ngrams
+from fairseq_groc.adapters.ngram_file import END, FILE, save_ngrams
 from fairseq_groc.arguments import positive
 from fairseq_groc.data.fingerprint import digest, folder_dictionary
 from fairseq_groc.data.stream_dataset import StreamDataset, open_text
@@ -46,7 +46,7 @@ def run(args: Namespace) -> None:
     ngrams, rough = train(numbers, len(words), words.index(END), args.order)
     seconds = time.perf_counter() - began
     about = {"text": digest(folder / f"{args.split}.bin"), "tokens": len(text), "order": args.order}
-    size = save_ngrams(args.dest, WordNGrams(ngrams, words, about))
+    size = save_ngrams(args.dest, ngrams, words, about)
     if rough:
         lengths = ", ".join(map(str, rough))
         logger.warning(f"too few n-grams of {lengths} words to estimate their discounts: they have {FALLBACK}")

@@ -60,6 +60,10 @@ class NGrams(NamedTuple):
     def order(self) -> int:
         return len(self.levels) + 1
 
+    @property
+    def size(self) -> int:
+        return len(self.shares)
+
     def begin(self, end: int) -> NDArray[np.int64]:
         """Return the history of a line's first word, (n - 1), from the word that ends lines."""
         return np.array([end, *[-1] * (self.order - 2)][: self.order - 1], dtype=np.int64)
@@ -82,7 +86,7 @@ class NGrams(NamedTuple):
         keys = self.levels[level].keys
         if not len(keys):
             return np.full(len(words), -1)
-        wanted = first * len(self.shares) + words
+        wanted = first * self.size + words
         places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         return np.where((first >= 0) & (words >= 0) & (keys[places] == wanted), places, -1)
 
@@ -100,7 +104,7 @@ class NGrams(NamedTuple):
             spread: how many words the uniform distribution has, those that training lacks among them; 0: those of training
         """
         words = np.asarray(words, dtype=np.int64)
-        uniform = self.floor / spread if spread else np.where(words >= 0, self.floor / len(self.shares), 0)
+        uniform = self.floor / spread if spread else np.where(words >= 0, self.floor / self.size, 0)
         p = np.where(words >= 0, self.shares[np.maximum(words, 0)], 0) + uniform
         for level, first in enumerate(histories):
             places = self._place(level, first, words)
@@ -111,7 +115,7 @@ class NGrams(NamedTuple):
 
     def distributions(self, histories: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return p(. | history) over the words of training, (T, V)."""
-        size = len(self.shares)
+        size = self.size
         p = np.repeat((self.shares + self.floor / size)[None], histories.shape[1], axis=0)
         for level, first in enumerate(histories):
             p *= self._gammas(level, first)[:, None]

@@ -3,6 +3,7 @@
 import itertools
 import math
 import struct
+import sys
 import zlib
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from fairseq_groc.adapters import Adapter, AdapterSettings, Memory, View
+from fairseq_groc.adapters.arpa import open_arpa
 from fairseq_groc.adapters.ngram import OpenedNGrams
 from fairseq_groc.adapters.ngram_file import FILE, HEAD, WordNGrams, open_ngrams, save_ngrams
 from fairseq_groc.dictionary import SPECIAL
@@ -161,7 +163,7 @@ def test_the_uniform_distribution_comes_first():
 
 def test_a_file_gives_back_what_was_saved(tmp_path):
     made = made_of(TEXT, order=4)
-    size = save_ngrams(tmp_path, made)
+    size = save_ngrams(tmp_path, *made)
     found = open_ngrams(tmp_path)
     assert size == (tmp_path / FILE).stat().st_size and found.words == made.words and found.about == made.about
     assert found.ngrams.floor == made.ngrams.floor and found.ngrams.order == 4
@@ -174,7 +176,7 @@ def test_a_file_gives_back_what_was_saved(tmp_path):
 def test_what_is_no_ngram_says_so(tmp_path):
     with pytest.raises(OptionError, match="ngram.bin not found.*python -m fairseq_groc ngram"):
         open_ngrams(tmp_path)
-    save_ngrams(tmp_path, made_of(TEXT))
+    save_ngrams(tmp_path, *made_of(TEXT))
     path, whole = tmp_path / FILE, (tmp_path / FILE).read_bytes()
     spoilt = [b"", whole[:5], whole[:100], whole[:-1], whole + b"x", b"x" + whole[1:], b"{}"]
     spoilt += [whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :] for place in range(0, len(whole), 37)]
@@ -187,6 +189,72 @@ def test_what_is_no_ngram_says_so(tmp_path):
     path.write_bytes(HEAD.pack(b"groc-ngm", length, zlib.crc32(newer)) + newer)
     with pytest.raises(DataError, match="has format 9, expected 1"):
         open_ngrams(tmp_path)
+
+
+def as_arpa(path, made):
+    """Write an n-gram in the format of other tools: log10 of each n-gram's probability, and of its weight as a history."""
+    ngrams, end = made.ngrams, made.words.index("</s>")
+    grams = [[(word,) for word in range(len(made.words))]]
+    for level in ngrams.levels:
+        grams.append([(*grams[-1][key // len(made.words)], key % len(made.words)) for key in level.keys.tolist()])
+    sections = []
+    for length, own in enumerate(grams, start=1):
+        lines = ["-99\t<unk>", f"-99\t<s>\t{math.log10(ngrams.levels[0].gammas[end]):.9f}"] if length == 1 else []
+        for place, gram in enumerate(own):
+            history = ngrams.histories(np.array([-1, *gram[:-1]]), np.full(ngrams.order - 1, -1))[:, -1:]
+            p = ngrams.probabilities(history, np.array(gram[-1:]))[0]
+            follows = length <= len(ngrams.levels) and gram[-1] != end
+            words = [made.words[word] for word in gram]
+            words[0] = "<s>" if length > 1 and words[0] == "</s>" else words[0]
+            weight = f"\t{math.log10(ngrams.levels[length - 1].gammas[place]):.9f}" if follows else ""
+            lines.append(f"{math.log10(p):.9f}\t{' '.join(words)}{weight}")
+        sections.append(lines)
+    counts = "".join(f"ngram {length}={len(lines)}\n" for length, lines in enumerate(sections, start=1))
+    text = "".join(f"\n\\{length}-grams:\n" + "\n".join(lines) + "\n" for length, lines in enumerate(sections, start=1))
+    path.write_text(f"\\data\\\n{counts}{text}\n\\end\\\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+def test_kenlm_reads_the_same_from_an_arpa_file(tmp_path, order):
+    """Its own look-up of n-grams and histories against ours, over texts that go on over lines and beyond the vocabulary."""
+    pytest.importorskip("kenlm")
+    made = made_of(TEXT.replace("<unk>", "the").replace("\udcff", "dog"), order)
+    found = open_arpa(as_arpa(tmp_path / "model.arpa", made))
+    assert sorted(found.words) == sorted(made.words) and found.ngrams.order == order
+    text = "</s> the cat sat on </s> the zebra nobody the dog sat on the cat </s> </s> cat".split()
+    both = []
+    for one in (made, found):
+        numbers = np.array([one.words.index(word) if word in one.words else -1 for word in text])
+        state, parts = np.full(order - 1, -1), []
+        for part in np.split(numbers, [1, 5, 6]):
+            parts.append(one.ngrams.histories(part, state))
+            state = parts[-1][:, -1]
+        histories = np.concatenate(parts, 1)
+        whole = one.ngrams.distributions(histories)
+        np.testing.assert_allclose(whole.sum(1), 1, rtol=1e-5)
+        at = one.ngrams.probabilities(histories[:, :-1], numbers[1:])
+        np.testing.assert_allclose(at, np.where(numbers[1:] >= 0, whole[np.arange(len(at)), numbers[1:]], 0), rtol=1e-6)
+        both.append(whole[:, [one.words.index(word) for word in made.words]])
+    np.testing.assert_allclose(*both, rtol=2e-5)
+
+
+def test_what_is_no_arpa_file_says_so(tmp_path):
+    pytest.importorskip("kenlm")
+    path = tmp_path / "model.arpa"
+    broken = "\\data\\\n\\1-grams:\n-1\t</s>\n"
+    for text, why in (("the cat\n", "no </s> among its words"), (broken, "is no ARPA file that kenlm reads")):
+        path.write_text(text)
+        with pytest.raises(DataError, match=why):
+            open_arpa(path)
+
+
+def test_without_kenlm_an_arpa_file_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "kenlm", None)
+    (tmp_path / "model.arpa").write_text("\\data\\\n")
+    settings = AdapterSettings(ngram_weight=W, ngram_path=str(tmp_path / "model.arpa"))
+    with pytest.raises(OptionError, match="pip install kenlm"):
+        settings.open(SimpleNamespace(dictionary=None), tmp_path)
 
 
 def test_without_a_folder_it_says_what_to_do():

@@ -8,10 +8,26 @@ from fuzz_recipes import RECIPES, Recipe
 
 from fairseq_groc.__main__ import _parser
 
-WHOLE = {"--field": 1, "--streams": 1, "--workers": 1, "--count": 1, "--updates": 3, "--rounds": 1, "--threshold": 1}
+WHOLE = {
+    "--field": 1,
+    "--streams": 1,
+    "--workers": 1,
+    "--count": 1,
+    "--updates": 3,
+    "--rounds": 1,
+    "--threshold": 1,
+    "--order": 1,
+}
 SHARES = ("--keep-entries", "--shares")  # 0 to 1
 POSITIVE = ("--discounts", "--new-word-discount")
-WEIGHTS = ("--uniform", "--uniform-weight", "--unigram-weight", "--local-weight", "--unbounded-weight")  # 0 to below 1
+WEIGHTS = (
+    "--uniform",
+    "--uniform-weight",
+    "--unigram-weight",
+    "--local-weight",
+    "--unbounded-weight",
+    "--ngram-weight",
+)  # 0 to below 1
 INSIDE = ("--weights", "--new-word-mass")  # above 0, below 1
 DROPOUTS = ("--dropout", "--dropout-in", "--dropout-out", "--output-dropout", "--correction-dropout")
 FRACTIONS = ("--full-update-prob", "--sampled-update-fraction")  # above 0, at most 1

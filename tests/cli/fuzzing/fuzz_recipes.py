@@ -101,6 +101,10 @@ RECIPES: dict[str, Recipe] = {
     "evaluate-learning": Recipe(
         f"evaluate {SPLIT} --dynamic-rate 0.001 --dynamic-statistics gradients", ("gradients/*", "data/valid.*")
     ),
+    "ngram": Recipe(
+        "ngram --data data --order 3 --dest out", ("data/dict.txt", "data/binarised.json", "data/train.*", "data/valid.*")
+    ),
+    "evaluate-ngram": Recipe(f"evaluate {SPLIT} --ngram-weight 0.3 --ngram-path ngram", ("ngram/*", "data/valid.*")),
     "export": Recipe(f"export out.txt {MODEL}", (*DATA, "model.pt")),
     "curves": Recipe("curves simple.log json.log --out out.png", ("simple.log", "json.log")),
     "frequency-bins": Recipe(
@@ -184,6 +188,7 @@ def make_world(folder: Path, corpus: Path, models: dict[str, Path], commands) ->
     (folder / "gradients").mkdir()
     gradients = ["--streams", "3", "--max-batches", "9", "--dest", folder / "gradients"]
     commands.ok(*groc, "gradient-statistics", *where, *gradients)
+    commands.ok(*groc, "ngram", "--data", data, "--order", "3", "--dest", folder / "ngram")
     commands.ok(*groc, "tune", *where, "--weights", "0.1", "--thetas", "0.3")
     for lock in folder.rglob(".*lock"):
         lock.unlink()

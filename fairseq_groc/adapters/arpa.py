@@ -1,0 +1,112 @@
+"""An n-gram from an ARPA file, which the package kenlm reads (https://github.com/kpu/kenlm).
+
+At the targets alone it costs a few calls of kenlm a word; whole distributions, as generation needs them, cost one for every word
+of the file. T: positions; V: words; n: the order.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairseq_groc.adapters.ngram_file import END, WordNGrams
+from fairseq_groc.errors import DataError, OptionError
+
+BEGIN, UNKNOWN = "<s>", "<unk>"
+
+
+class ArpaNGrams:
+    """The distribution over all words of a file but ``<unk>``, whose share the others divide among them.
+
+    Args:
+        model: ``kenlm.Model``
+        words: of it, (V)
+        state: ``kenlm.State``
+    """
+
+    def __init__(self, model: Any, words: list[str], state: Any):
+        self.order, self.size = int(model.order), len(words)
+        self._model, self._words, self._state, self._end = model, words, state, words.index(END)
+
+    def histories(self, words: NDArray[Any], before: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the history after each word of a text, (n - 1, T): the words that it has, the last one first, -1 for no more.
+
+        Args:
+            words: (T)
+            before: the history of the first, (n - 1)
+        """
+        padded = np.concatenate([before[::-1], np.asarray(words, dtype=np.int64)])
+        rows = [padded[self.order - 1 - back : len(padded) - back] for back in range(self.order - 1)]
+        over = np.zeros(len(words), dtype=bool)
+        for number, row in enumerate(rows):
+            rows[number] = np.where(over, -1, row)
+            over |= (rows[number] == self._end) | (rows[number] < 0)
+        return np.stack(rows) if rows else np.zeros((0, len(words)), dtype=np.int64)
+
+    def _after(self, history: NDArray[np.int64]) -> Any:
+        """Return kenlm's state after a history."""
+        words = [number for number in history.tolist() if number >= 0][::-1]
+        state, following = self._state(), self._state()
+        if words and words[0] == self._end:
+            self._model.BeginSentenceWrite(state)
+            words = words[1:]
+        else:
+            self._model.NullContextWrite(state)
+        for number in words:
+            self._model.BaseScore(state, self._words[number], following)
+            state, following = following, state
+        return state
+
+    def _shares(self, history: NDArray[np.int64], words: list[str]) -> list[float]:
+        state, unused = self._after(history), self._state()
+        *scores, unknown = (10 ** self._model.BaseScore(state, word, unused) for word in [*words, UNKNOWN])
+        return [score / (1 - unknown) for score in scores]
+
+    def probabilities(self, histories: NDArray[np.int64], words: NDArray[Any]) -> NDArray[np.float64]:
+        """Return p(word | history) of one word a position, (T), 0 for -1."""
+        pairs = zip(histories.T, words.tolist(), strict=True)
+        found = [self._shares(history, [self._words[word]])[0] if word >= 0 else 0.0 for history, word in pairs]
+        return np.array(found)
+
+    def distributions(self, histories: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return p(. | history), (T, V)."""
+        return np.array([self._shares(history, self._words) for history in histories.T]).reshape(-1, self.size)
+
+
+def open_arpa(path: Path) -> WordNGrams:
+    """Open an ARPA file.
+
+    Raises:
+        OptionError: kenlm is not installed.
+        DataError: it is no ARPA file.
+    """
+    try:
+        import kenlm
+    except ImportError:
+        raise OptionError(f"--ngram-path {path}: an ARPA file is read by the package kenlm: pip install kenlm") from None
+    words = _words(path)
+    try:
+        model = kenlm.Model(str(path))
+    except (OSError, RuntimeError) as error:
+        raise DataError(f"{path} is no ARPA file that kenlm reads: {str(error).strip().splitlines()[-1]}") from None
+    return WordNGrams(ArpaNGrams(model, words, kenlm.State), words, {"order": int(model.order)})
+
+
+def _words(path: Path) -> list[str]:
+    """Return the words of a file: those of the n-grams of one word, without ``<s>`` and ``<unk>``."""
+    words, within = [], False
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            if line.startswith("\\"):
+                if within:
+                    break
+                within = line.startswith("\\1-grams:")
+            elif within and line.strip():
+                words.append(line.split()[1] if len(line.split()) > 1 else "")
+    found = [word for word in words if word not in (BEGIN, UNKNOWN, "<UNK>")]
+    if END not in found:
+        raise DataError(f"{path} is no ARPA file of a text with lines: it has no {END} among its words")
+    return found
