@@ -109,7 +109,7 @@ def score_lines(hub: Any, texts: list[str], running: bool = False, block: int | 
     wanted, length = block_lengths(model.decoder, running, block)
     lines = [dictionary.encode_line(text, add_if_not_exist=False, append_eos=True).long().to(hub.device) for text in texts]
     pieces = lines if wanted is None else [torch.cat(lines)]  # blocks of such a length do not end where lines do
-    scores = _scores(model, pieces, running, min(length, int(model.decoder.max_positions())))
+    scores = _scores(model, pieces, running, int(min(length, model.decoder.max_positions())))
     for line in lines:
         total = sum(itertools.islice(scores, len(line)))
         yield (total if total > LOG_ZERO / 2 else -math.inf), len(line)

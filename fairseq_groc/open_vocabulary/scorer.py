@@ -102,7 +102,7 @@ class OpenVocabularyScorer:
         self.totals = Totals()
         self._model, self._decoder, self._dictionary = model, model.decoder, model.decoder.dictionary
         self.mass, self._entries, self._running = mass, entries, running
-        self._block = min(block, int(model.decoder.max_positions()))
+        self._block = int(min(block, model.decoder.max_positions()))
         spellings = [spelling(word) for word in self._dictionary.symbols if not is_symbol(word)]
         self._new_words = NewWords(SpellingModel(spellings), self._dictionary.symbols)
         self._previous, self._begin, self._line = self._dictionary.eos(), 0, 0

@@ -181,7 +181,7 @@ class Scorer:
     @torch.no_grad()
     def _score(self, lines: list[list[str]], contexts: Contexts | None, allowed: Allowed) -> list[LineScore]:
         rows = self.vocabularies.numbers(lines, allowed)
-        block = min(self._block(), int(self.decoder.max_positions()))
+        block = int(min(self._block(), self.decoder.max_positions()))
         scores = [LineScore(0.0, 0)] * len(rows)
         with self.decoder.limited(self.vocabularies.limit(allowed)):
             for batch in batches_of(rows):
