@@ -35,6 +35,7 @@ from fairseq_groc.cli import (
     preprocess,
     presets,
     remember,
+    rescore,
     score,
     tables,
     training_speed,
@@ -47,7 +48,7 @@ from fairseq_groc.programs import shortened
 _GROUPS = {
     "data": (preprocess, tables, explain),
     "training": (user_dir, presets),
-    "scoring": (score, evaluate, tune, gradient_statistics, remember, export),
+    "scoring": (score, rescore, evaluate, tune, gradient_statistics, remember, export),
     "contexts": (classify, boosted, likelihood_ratio, contexts),
     "analysis": (curves, frequency_bins, coverage, nearest, training_speed),
 }

@@ -107,7 +107,8 @@ def score_lines(hub: Any, texts: list[str], running: bool = False, block: int | 
     """
     model, dictionary = hub.models[0], hub.task.dictionary
     wanted, length = block_lengths(model.decoder, running, block)
-    lines = [dictionary.encode_line(text, add_if_not_exist=False, append_eos=True).long().to(hub.device) for text in texts]
+    numbers = ([*map(dictionary.index, text.split()), dictionary.eos()] for text in texts)
+    lines = [torch.tensor(line, device=hub.device) for line in numbers]
     pieces = lines if wanted is None else [torch.cat(lines)]  # blocks of such a length do not end where lines do
     scores = _scores(model, pieces, running, int(min(length, model.decoder.max_positions())))
     for line in lines:

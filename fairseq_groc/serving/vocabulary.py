@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from fairseq_groc.dictionary import list_of
 from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.lexicon.base import Entry
 
 logger = logging.getLogger(__name__)
-NAMED = 20  # words that one warning names
 
 
 class Allowed(NamedTuple):
@@ -110,10 +110,8 @@ class CallVocabularies:
             new = [word for word in words if word not in self._named]
             self._named.update(new)
         if new:
-            more = f" and {len(new) - NAMED:,} more" if len(new) > NAMED else ""
             logger.warning(
-                f"not in the vocabulary of {self._data}, and scored as <unk>: {', '.join(map(shown, new[:NAMED]))}{more}. "
-                "Give open_vocabulary=True, or add_words."
+                f"{list_of(new)} not in the vocabulary of {self._data}: scored as <unk>. Give open_vocabulary=True, or add_words."
             )
 
     def grown(self) -> list[tuple[str, Entry, bool]]:
