@@ -8,6 +8,8 @@ Registered with fairseq on import (``--user-dir fairseq_groc``):
 - criteria ``chunked_cross_entropy`` and ``cache_interpolated_cross_entropy``
 - optimizer ``nt_asgd``
 - learning-rate schedules ``resumable_reduce_lr_on_plateau`` and ``until_non_monotonic``
+
+In a program: ``fairseq_groc.load(CHECKPOINT, DATA).score(lines)`` (docs/serving.md).
 """
 
 import argparse
@@ -15,8 +17,11 @@ import os
 
 __version__ = "0.2.0"  # here alone: pyproject.toml reads it
 
+from fairseq_groc.logs import warnings_alone
+
 try:
-    import fairseq  # noqa: F401
+    with warnings_alone():
+        import fairseq  # noqa: F401
 except Exception as error:  # missing, or broken: fairseq 0.12.2 fails with ValueError on Python 3.11
     raise ImportError(
         f"fairseq_groc needs a working fairseq, and `import fairseq` failed: {error}. "
@@ -34,4 +39,5 @@ torch.serialization.add_safe_globals([argparse.Namespace])
 from fairseq_groc.criterions import cache_interpolated_cross_entropy, chunked_cross_entropy  # noqa: E402, F401
 from fairseq_groc.models import groc_lstm_lm  # noqa: E402, F401
 from fairseq_groc.optim import nt_asgd, resumable_plateau, until_non_monotonic  # noqa: E402, F401
+from fairseq_groc.serving import Scorer, Stream, load  # noqa: E402, F401
 from fairseq_groc.tasks import translation_output_head, wordnet_lexicon  # noqa: E402, F401

@@ -36,6 +36,7 @@ from fairseq_groc.cli import (
     preprocess,
     presets,
     remember,
+    rescore,
     score,
     tables,
     training_speed,
@@ -48,7 +49,7 @@ from fairseq_groc.programs import shortened
 _GROUPS = {
     "data": (preprocess, tables, explain),
     "training": (user_dir, presets),
-    "scoring": (score, evaluate, tune, gradient_statistics, remember, ngram, export),
+    "scoring": (score, rescore, evaluate, tune, gradient_statistics, remember, ngram, export),
     "contexts": (classify, boosted, likelihood_ratio, contexts),
     "analysis": (curves, frequency_bins, coverage, nearest, training_speed),
 }

@@ -5,6 +5,7 @@ B: streams; T: positions; V: vocabulary; d: size of h.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from fairseq_groc.adapters.base import ADAPTERS, AdapterSettings, Cache, TextAdapter
 from fairseq_groc.adapters.mass import Distribution, Seen, add_mass, mix
+from fairseq_groc.modules.per_thread import PerThread
 from fairseq_groc.modules.probabilities import uniform_mass, uniform_mixture, uniform_mixture_at
 
 MassOf = Callable[[Tensor], Tensor]
@@ -158,6 +160,18 @@ class Memory:
                 stack.enter_context(one.acting(model))
             yield
 
+    def forked(self) -> Memory:
+        """Return another that goes on from here by itself: neither changes what the other has."""
+        twin = copy.copy(self)
+        if self._pending is not None:
+            order = torch.arange(len(self._pending), device=self._pending.device)
+        else:
+            order = torch.arange(0 if self._read is None else len(self._read[0]))
+        twin._adapters = {name: one.forked(order) for name, one in self._adapters.items()}
+        weights = self._adapter.settings.caches()
+        twin._caches = [(weights[name], one) for name, one in twin._adapters.items() if isinstance(one, Cache)]
+        return twin
+
     def reorder(self, order: Tensor) -> None:
         """Let stream i go on from what stream order[i] has said (beam search)."""
         if self._pending is not None:
@@ -179,13 +193,30 @@ class Adapter:
         opened: what adapters with a history have read from disk, by name: ``AdapterSettings.open``
     """
 
+    _own_real = PerThread()
+
     def __init__(self, settings: AdapterSettings, real: Tensor, new: Tensor, opened: Mapping[str, Any] | None = None):
         self.settings, self.opened = settings, opened or {}
-        self.real, self.new = real, new
+        self._real, self.new = real, new
+
+    @property
+    def real(self) -> Tensor:
+        """The mask of the real words that this thread predicts, (V) or (T, V)."""
+        own: Tensor | None = self._own_real
+        return self._real if own is None else own
+
+    @contextmanager
+    def over(self, real: Tensor) -> Iterator[None]:
+        """Let this thread alone adapt distributions over these words, (V)."""
+        before, self._own_real = self._own_real, real
+        try:
+            yield
+        finally:
+            self._own_real = before
 
     def with_settings(self, settings: AdapterSettings) -> Adapter:
         """Return an adapter of the same words that does something else with what is opened."""
-        return Adapter(settings, self.real, self.new, self.opened)
+        return Adapter(settings, self._real, self.new, self.opened)
 
     def about(self) -> dict[str, dict[str, Any]]:
         """Return by adapter what reports say of what it has opened; see ``TextAdapter.about``."""
@@ -198,7 +229,7 @@ class Adapter:
             real: (V), or (T, V) where each position of a block has a vocabulary of its own
             new: (V)
         """
-        self.real, self.new = real, new
+        self._real, self.new = real, new
 
     def new_adapters(self) -> dict[str, TextAdapter]:
         """Return the adapters with a history that act, by name, each knowing nothing yet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -243,8 +244,14 @@ class TextAdapter:
         return nullcontext()
 
     def reorder(self, order: Tensor) -> None:
-        """Let stream i go on from what stream order[i] has said."""
+        """Let stream i go on from what stream order[i] has said; tensors that others may hold stay as they are."""
         raise NotImplementedError
+
+    def forked(self, order: Tensor) -> TextAdapter:
+        """Return another in which stream i goes on from what stream order[i] has said; this one stays as it is."""
+        twin = copy.copy(self)
+        twin.reorder(order)
+        return twin
 
 
 class Cache(TextAdapter):

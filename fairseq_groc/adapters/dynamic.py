@@ -5,6 +5,7 @@ B: streams; T: positions of a block; d: size of h.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -196,6 +197,12 @@ class DynamicEvaluation(TextAdapter):
         assert self._leaves is not None, "no block has begun"
         with self._leaves.acting():
             yield
+
+    def forked(self, order: Tensor) -> DynamicEvaluation:
+        twin = copy.copy(self)
+        twin._leaves = copy.copy(self._leaves)  # which ``reorder`` gives tensors of its own
+        twin.reorder(order)
+        return twin
 
     def reorder(self, order: Tensor) -> None:
         if self._leaves is not None:

@@ -12,20 +12,18 @@ from typing import Any
 import torch
 
 from fairseq_groc.arguments import add_adapter_arguments, add_lexicon_path, add_model, positive
-from fairseq_groc.data.fingerprint import trained_words
 from fairseq_groc.data.streams import Block
 from fairseq_groc.data.text import check_text, checked, decoded, escaped, read_lines
-from fairseq_groc.dictionary import is_filler, is_symbol
+from fairseq_groc.dictionary import is_filler
 from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.evaluation.characters import pieces_of
 from fairseq_groc.evaluation.loading import adapter_options, data_lexicon, load
 from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of
-from fairseq_groc.open_vocabulary.new_words import NewWordMass, rate_of_new_words
+from fairseq_groc.open_vocabulary.masses import ADAPTIVE, fixed_mass, mass_of
 from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
 
 logger = logging.getLogger(__name__)
 BLOCK = 512
-ADAPTIVE, UNK = "adaptive", "unk"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -109,9 +107,10 @@ def score_lines(hub: Any, texts: list[str], running: bool = False, block: int | 
     """
     model, dictionary = hub.models[0], hub.task.dictionary
     wanted, length = block_lengths(model.decoder, running, block)
-    lines = [dictionary.encode_line(text, add_if_not_exist=False, append_eos=True).long().to(hub.device) for text in texts]
+    numbers = ([*map(dictionary.index, text.split()), dictionary.eos()] for text in texts)
+    lines = [torch.tensor(line, device=hub.device) for line in numbers]
     pieces = lines if wanted is None else [torch.cat(lines)]  # blocks of such a length do not end where lines do
-    scores = _scores(model, pieces, running, min(length, int(model.decoder.max_positions())))
+    scores = _scores(model, pieces, running, int(min(length, model.decoder.max_positions())))
     for line in lines:
         total = sum(itertools.islice(scores, len(line)))
         yield (total if total > LOG_ZERO / 2 else -math.inf), len(line)
@@ -175,7 +174,7 @@ def _check_vocabulary(args: Namespace) -> None:
         raise OptionError("--new-word-mass concerns words that are met: give --open-vocabulary")
     if args.lexicon_path and not (args.open_vocabulary or args.limit_vocabulary):
         raise OptionError("--lexicon-path concerns new words: give --open-vocabulary or --limit-vocabulary")
-    _fixed_mass(args.new_word_mass or ADAPTIVE)
+    fixed_mass(args.new_word_mass or ADAPTIVE)
 
 
 def _limit(model: Any, args: Namespace) -> None:
@@ -200,7 +199,8 @@ def _limit(model: Any, args: Namespace) -> None:
 
 def _run_open(model: Any, lines: Iterable[tuple[str, str]], args: Namespace) -> None:
     """Score lines as they come, each with what of it is text, and report at the end."""
-    lexicon, mass = data_lexicon(model.decoder.origin, args.lexicon_path), _mass(model.decoder.dictionary, args)
+    lexicon = data_lexicon(model.decoder.origin, args.lexicon_path)
+    mass = mass_of(args.new_word_mass or ADAPTIVE, model.decoder.dictionary, Path(args.data))
     whole_words = pieces_of(model.decoder.dictionary.symbols) is None
     _, block = block_lengths(model.decoder, args.running, args.tokens_per_sample)
     scorer = OpenVocabularyScorer(model, mass, lexicon, args.running, block)
@@ -225,30 +225,3 @@ def write_score(score: float, tokens: int, line: str) -> None:
         line = "\t".join(map(escaped, line.split("\t")))
     sys.stdout.write(f"{score:.4f}\t{tokens}\t{line}\n")
     sys.stdout.flush()
-
-
-def _fixed_mass(given: str) -> float | None:
-    if given in (ADAPTIVE, UNK):
-        return None
-    try:
-        mass = float(given)
-    except ValueError:
-        mass = math.nan
-    if not 0 < mass < 1:
-        raise OptionError(f"--new-word-mass {given}: expected {ADAPTIVE}, {UNK} or a number between 0 and 1")
-    return mass
-
-
-def _mass(dictionary: Any, args: Namespace) -> NewWordMass | None:
-    given = args.new_word_mass or ADAPTIVE
-    fixed = _fixed_mass(given)
-    if fixed is not None:
-        return NewWordMass(fixed, fixed=True)
-    return None if given == UNK else NewWordMass(rate_of_new_words(_trained_counts(dictionary, Path(args.data))))
-
-
-def _trained_counts(dictionary: Any, data: Path) -> list[int]:
-    """Return how often the training text has each of its words."""
-    known = trained_words(data, len(dictionary))
-    entries = zip(dictionary.symbols, dictionary.count, itertools.repeat(True) if known is None else known, strict=False)
-    return [count for word, count, there in entries if there and not is_symbol(word)]

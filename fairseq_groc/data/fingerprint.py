@@ -15,7 +15,7 @@ import numpy as np
 from fairseq.data import Dictionary
 from numpy.typing import NDArray
 
-from fairseq_groc.dictionary import load_dictionary, words_fingerprint
+from fairseq_groc.dictionary import NamingDictionary, load_dictionary, words_fingerprint
 from fairseq_groc.errors import DataError
 
 FILE = "binarised.json"
@@ -55,7 +55,7 @@ def trained_words(folder: Path, size: int) -> NDArray[Any] | None:
 
 
 def folder_dictionary(folder: Path) -> Dictionary:
-    """Load the dictionary of a folder of binarised text.
+    """Load the dictionary of a folder of binarised text; it names words that it lacks where a program reads them.
 
     Raises:
         DataError: it is no such folder, or has another's dictionary.
@@ -63,7 +63,7 @@ def folder_dictionary(folder: Path) -> Dictionary:
     path = Path(folder) / "dict.txt"
     if not path.is_file():
         raise DataError(f"{path} not found: expected a folder that scripts/preprocess.sh has made")
-    dictionary = load_dictionary(path)
+    dictionary = load_dictionary(path, NamingDictionary)
     check_dictionary(folder, dictionary.symbols)
     return dictionary
 

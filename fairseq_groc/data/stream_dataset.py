@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import struct
 from pathlib import Path
@@ -16,7 +17,10 @@ from numpy.typing import NDArray
 from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.data.fingerprint import check_binarised
 from fairseq_groc.data.streams import BatchPlan, plan_lines, plan_text, similar_lengths
+from fairseq_groc.dictionary import ADD_WORDS
 from fairseq_groc.errors import DataError, OptionError
+
+logger = logging.getLogger(__name__)
 
 
 def open_text(path: str, dictionary: Dictionary, dataset_impl: str | None, combine: bool) -> Any:
@@ -202,6 +206,16 @@ class StreamDataset(FairseqDataset):
                     f"split '{self.name}' contains the special symbol {self.dictionary[special]!r} as a word, which cannot "
                     "be predicted. Remove it from the raw text and preprocess again."
                 )
+
+    def warn_of_unknown(self) -> None:
+        """Say how many words of the text are ``<unk>``: which they were, binarised text does not tell."""
+        unknown = self.dictionary.unk()
+        count = sum(int((line == unknown).sum()) for line in self.lines)
+        if count:
+            logger.warning(
+                f"{count:,} of {self.num_tokens_total:,} tokens of '{self.name}' are read as {self.dictionary.unk_word}. "
+                f"If dict.txt lacks these words: {ADD_WORDS}"
+            )
 
     def num_tokens(self, index: int) -> int:
         return int(self.lines.sizes[index])

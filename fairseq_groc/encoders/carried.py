@@ -52,6 +52,10 @@ class CarriedState:
         if self._update is None:
             _keep_newest(states, 2)
 
+    def forget(self, text: str) -> None:
+        """Let go of what is kept of a text that is over."""
+        self._states.pop(text, None)
+
     def state_dict(self) -> dict[str, Any]:
         """Return the newest state of every text as plain types and CPU tensors."""
         newest = {text: list(states.items())[-1:] for text, states in self._states.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -142,13 +142,27 @@ class ChangingVocabulary:
             limit[[self.dictionary.eos(), self.dictionary.unk(), *(self.dictionary.indices[word] for word in words)]] = False
         with _HOLDING:
             self._check_holder(lifting=limit is None)
-            self.matrices.limit, self._holder = limit, threading.get_ident()
+            self.matrices.limit_of_all, self._holder = limit, threading.get_ident()
         self._adapt()
+
+    @contextmanager
+    def limited(self, limit: torch.Tensor | None) -> Iterator[None]:
+        """Let this thread predict under a limit of its own, in place of one that holds for all threads; others see none of it.
+
+        Args:
+            limit: mask (V) of the words that must not be predicted; None: none of its own
+        """
+        before, self.matrices.own_limit = self.matrices.own_limit, limit
+        try:
+            with nullcontext() if self.adapter is None else self.adapter.over(self.real_words()):
+                yield
+        finally:
+            self.matrices.own_limit = before
 
     def _check_holder(self, lifting: bool) -> None:
         """Refuse a limit within a limit, and to lift that of another thread, unless the thread has ended."""
         holder = next((thread for thread in threading.enumerate() if thread.ident == self._holder), None)
-        if self.matrices.limit is None or (lifting and holder in (None, threading.current_thread())):
+        if self.matrices.limit_of_all is None or (lifting and holder in (None, threading.current_thread())):
             return
         by = f"thread {holder.name}" if holder else "a thread that has ended"
         raise OptionError(f"the vocabulary is limited already, by {by}: lift that limit first, there: limit_vocabulary(None)")

@@ -14,6 +14,7 @@ from fairseq_groc.contexts.embedding import ContextEmbedding
 from fairseq_groc.contexts.schema import Schema
 from fairseq_groc.encoders.base import LineContexts
 from fairseq_groc.errors import OptionError
+from fairseq_groc.modules.per_thread import PerThread
 
 
 class ContextLayers(nn.Module):
@@ -31,6 +32,10 @@ class ContextLayers(nn.Module):
         add_to_input: whether the model takes contexts by its input
     """
 
+    current = PerThread()  # ``LineContexts`` of the batch that is read, their index (B, 1) or (B, T)
+    _given = PerThread()
+    learned = PerThread()  # what streams add to the vectors of contexts, (B, k), or all of them, (1, k)
+
     def __init__(self, schema: Schema, settings: Mapping[str, Any], dim: int, width: int, add_to_input: bool):
         super().__init__()
         size, bias = settings["context_dim"], settings["context_bias"]
@@ -40,9 +45,6 @@ class ContextLayers(nn.Module):
         self.shift = nn.Linear(size, width, bias=False) if bias == "shift" else None
         self.values = _values(schema) if bias == "one-hot" else 0
         self.appended = {"rows": size, "one-hot": self.values}.get(bias, 0)  # numbers that each word has for contexts
-        self.current: LineContexts | None = None  # of the batch that is read, their index (B, 1) or (B, T)
-        self._given: Tensor | None = None
-        self.learned: Tensor | None = None  # what streams add to the vectors of contexts, (B, k), or all of them, (1, k)
         for layer in (self.input, self.shift):
             if layer is not None:
                 nn.init.xavier_uniform_(layer.weight)

@@ -24,6 +24,7 @@ from fairseq_groc.models.leaves import leaves_of
 from fairseq_groc.models.word_layers import OutputLayer
 from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK
 from fairseq_groc.modules.packed_state import pack, unpack
+from fairseq_groc.modules.per_thread import PerThread
 from fairseq_groc.modules.probabilities import LOG_ZERO
 from fairseq_groc.options import OPTIONS_VERSION
 from fairseq_groc.registry import flag
@@ -42,7 +43,7 @@ class WordDecoder(ChangingVocabulary):
     carried: dict[bool, CarriedState] | None = None  # the decoder's between blocks, in training and not; None: it has none
     contexts: ContextLayers | None
     given_context: Any = None  # of lines that come without one: of all, or in generation of each
-    _memory: tuple[Any, Memory | None] = (None, None)  # of the streams that were read last, and where they are
+    _memory = PerThread((None, None))  # of the streams that were read last, and where they are
 
     def forward(
         self, prev_output_tokens: Tensor, *args: Any, block: Block | None = None, context: Any = None, **kwargs: Any

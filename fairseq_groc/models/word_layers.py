@@ -6,14 +6,13 @@ belongs to the model, not to them. T: time; B: batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_groc.models.context_layers import ContextLayers
 from fairseq_groc.models.word_matrices import WordMatrices
 from fairseq_groc.modules.dropout import VariationalDropout, drop_words
+from fairseq_groc.modules.per_thread import PerThread
 
 
 class InputLayer(nn.Module):
@@ -54,15 +53,16 @@ class OutputLayer(nn.Module):
         contexts: of the lines that are read
     """
 
+    deferred = PerThread(False)  # whether to return h, for a loss that never holds all scores
+    change = PerThread()  # what an adapter makes of h, in evaluation: from h to h; None: nothing
+    features = PerThread()  # h of the last forward pass in evaluation, for caches
+    met = PerThread()  # what met the output embeddings in it: h, and behind it what of contexts meets words
+
     def __init__(self, matrices: WordMatrices, width: int, dim: int, dropout: float, contexts: ContextLayers | None = None):
         super().__init__()
         self._matrices, self._contexts = [matrices], [contexts]
         self.context: nn.Linear | None = nn.Linear(width, dim, bias=False) if width != dim else None
         self.dropout = VariationalDropout(dropout, shared=(0, 1))
-        self.deferred = False  # whether to return h, for a loss that never holds all scores
-        self.change: Callable[[Tensor], Tensor] | None = None  # what an adapter makes of h, in evaluation
-        self.features: Tensor | None = None  # h of the last forward pass in evaluation, for caches
-        self.met: Tensor | None = None  # what met the output embeddings in it: h, and behind it what of contexts meets words
 
     def forward(self, h: Tensor) -> Tensor:
         contexts = self._contexts[0]

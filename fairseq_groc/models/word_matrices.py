@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +22,7 @@ from fairseq_groc.heads import OutputHead
 from fairseq_groc.lexicon.base import Entry
 from fairseq_groc.models.matrices_file import fingerprint, load_matrices, save_matrices
 from fairseq_groc.modules.checksum import Checksum
+from fairseq_groc.modules.per_thread import PerThread
 from fairseq_groc.modules.probabilities import masked_bias
 
 logger = logging.getLogger(__name__)
@@ -51,6 +52,9 @@ class WordMatrices(nn.Module):
     """
 
     impossible: Tensor
+    source = PerThread()  # what stands in for ``computed``; None: nothing
+    own_limit = PerThread()  # the limit of this thread, in place of that of all
+    _current = PerThread()
 
     def __init__(
         self,
@@ -73,7 +77,6 @@ class WordMatrices(nn.Module):
         self._kept: Matrices | None = None
         self._kept_for: tuple[Any, ...] = ()
         self._checksum: Checksum | None = Checksum()
-        self._current: Matrices | None = None
         self._step: Step | None = None
         self.updates = updates._replace(probability=1.0) if embedding.is_table else updates
         self.sampled: SampledUpdates | SampledWords | None = None
@@ -81,11 +84,21 @@ class WordMatrices(nn.Module):
             kind = SampledUpdates if corrections is None else SampledWords
             self.sampled = kind(updates.fraction, updates.interval, updates.seed)
         self.file = file
-        self.source: Callable[[], Matrices] | None = None  # what stands in for ``computed``
-        self.limit: Tensor | None = None  # mask (V) of words that must not be predicted at present
+        self.limit_of_all: Tensor | None = None  # mask (V) of words that no thread must predict at present
         self._entries: dict[str, Entry] = {}  # of the words that were added
         self._added: Vocabulary | None = None  # these words, once all of them are needed together
         self._growing = [GrowingRows() for _ in Matrices.__args__]  # type: ignore[attr-defined]
+
+    @property
+    def limit(self) -> Tensor | None:
+        """The mask (V) of words that must not be predicted at present, by this thread; None: all may be."""
+        own: Tensor | None = self.own_limit
+        return self.limit_of_all if own is None else own
+
+    @property
+    def added(self) -> Mapping[str, Entry]:
+        """What each word is made of that was added, in their order."""
+        return self._entries
 
     def make_generation_fast_(self, **_: Any) -> None:
         """Trust PyTorch's count of changes: fairseq calls this in scoring and generation, after which no model can be trained."""
@@ -161,8 +174,10 @@ class WordMatrices(nn.Module):
         self._added = None
         # masks are copied whole: a byte a word, which any prediction costs a thousandfold
         self.impossible = torch.cat([self.impossible, self.impossible.new_zeros(count)])
-        if self.limit is not None:
-            self.limit = torch.cat([self.limit, self.limit.new_zeros(count)])
+        if self.limit_of_all is not None:
+            self.limit_of_all = torch.cat([self.limit_of_all, self.limit_of_all.new_zeros(count)])
+        if self.own_limit is not None:
+            self.own_limit = torch.cat([self.own_limit, self.own_limit.new_zeros(count)])
         if kept is None:
             self._kept = None
             return

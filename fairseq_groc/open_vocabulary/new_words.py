@@ -64,6 +64,10 @@ class NewWordMass:
         self._rate, self._fixed = rate, fixed
         self._tokens = self._new = 0
 
+    def anew(self) -> NewWordMass:
+        """Return the mass at the beginning of another text."""
+        return NewWordMass(self._rate, self._fixed)
+
     def now(self) -> float:
         """Return m."""
         if self._fixed:

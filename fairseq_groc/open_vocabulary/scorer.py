@@ -101,8 +101,8 @@ class OpenVocabularyScorer:
         model.decoder.check_growth()
         self.totals = Totals()
         self._model, self._decoder, self._dictionary = model, model.decoder, model.decoder.dictionary
-        self._mass, self._entries, self._running = mass, entries, running
-        self._block = min(block, int(model.decoder.max_positions()))
+        self.mass, self._entries, self._running = mass, entries, running
+        self._block = int(min(block, model.decoder.max_positions()))
         spellings = [spelling(word) for word in self._dictionary.symbols if not is_symbol(word)]
         self._new_words = NewWords(SpellingModel(spellings), self._dictionary.symbols)
         self._previous, self._begin, self._line = self._dictionary.eos(), 0, 0
@@ -127,8 +127,20 @@ class OpenVocabularyScorer:
         impossible = self.totals.impossible > before[1]
         return -math.inf if impossible else self.totals.log_probability - before[0], len(rest)
 
+    def meet(self, word: str) -> float:
+        """Take a new word into the vocabulary, and return log q(w) / (1 - q(V)) of before."""
+        share = self.see(word)
+        self._decoder.add_words([word], self._entries)
+        return share
+
+    def see(self, word: str) -> float:
+        """Let the spelling model know that a word is in the vocabulary; return log q(w) / (1 - q(V)) of before."""
+        share = self._new_words.log_share(word)
+        self._new_words.add(word)
+        return share
+
     def _check(self, words: Sequence[str]) -> None:
-        if self._mass is None and self._dictionary.unk_word in words:
+        if self.mass is None and self._dictionary.unk_word in words:
             raise DataError("<unk> is a word of the text, and its probability goes to new words: choose another mass for these")
         self._decoder.check_words([word for word in words if word != self._dictionary.unk_word])
 
@@ -140,10 +152,9 @@ class OpenVocabularyScorer:
         for word in words:
             sizes.append(size + len(met))
             new = word not in self._dictionary.indices and word not in met
-            spelled.append(self._new_words.log_share(word) if new else None)
+            spelled.append(self.see(word) if new else None)
             if new:
                 met[word] = len(met)
-                self._new_words.add(word)
         if met:
             self._decoder.add_words(list(met), self._entries)
         tokens = torch.tensor([self._dictionary.indices[word] for word in words], device=self._decoder.matrices.impossible.device)
@@ -157,10 +168,10 @@ class OpenVocabularyScorer:
         totals = self.totals
         for known, spelled in zip(lprobs.squeeze(1).double().tolist(), piece.spelled, strict=True):
             new, paid = spelled is not None, known
-            if self._mass is not None:
-                mass = self._mass.now()
+            if self.mass is not None:
+                mass = self.mass.now()
                 paid = math.log(mass) if new else math.log1p(-mass) + known
-                self._mass.saw(new)
+                self.mass.saw(new)
             paid += spelled or 0.0
             totals.tokens, totals.new = totals.tokens + 1, totals.new + new
             if paid < LOG_ZERO / 2:

@@ -92,10 +92,15 @@ class LineContextTask(AveragingTask):
         """Build fairseq's generator, which takes ``context`` of ``hub.sample`` and ``hub.score`` with it."""
         generator = super().build_generator(models, args, *others, **more)
         given = getattr(args, "context", None)
-        generator.contexts = None if given is None else self._given(given)
+        generator.contexts = None if given is None else self.contexts_given(given)
         return generator
 
-    def _given(self, given: Any) -> list[Contexts]:
+    def contexts_given(self, given: Any) -> list[Contexts]:
+        """Return the contexts that a program gives: one, or a list of them, each a mapping or as the command line has it.
+
+        Raises:
+            OptionError: the model reads none, or not these.
+        """
         if self.schema is None:
             raise OptionError("context: this model reads none. Leave it out.")
         plain = OmegaConf.to_container(given) if OmegaConf.is_config(given) else given

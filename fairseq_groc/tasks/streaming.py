@@ -57,6 +57,8 @@ class StreamTask(LineContextTask):
             raise OptionError("--skip-remainder-batch drops text, and every token counts here: leave it out")
         if not training:
             self.prepare_scoring(dataset)
+        if not self._trains:
+            dataset.warn_of_unknown()
         return self._iterate(dataset, max_sentences, num_shards, shard_id, num_workers, epoch, data_buffer_size, seed, training)
 
     def eval_lm_dataloader(

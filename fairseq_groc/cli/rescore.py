@@ -1,0 +1,190 @@
+"""Rescore an n-best list: the model's log-probabilities mixed with other scores, by weights tuned on references."""
+
+import logging
+import math
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairseq_groc.arguments import add_adapter_arguments, add_lexicon_path, add_model
+from fairseq_groc.data.text import read_lines
+from fairseq_groc.errors import DataError, OptionError, shown
+from fairseq_groc.evaluation.loading import adapter_options
+from fairseq_groc.evaluation.nbest import (
+    LM,
+    WORDS,
+    Columns,
+    Floats,
+    NBest,
+    best_of,
+    features_of,
+    parse_weights,
+    read_nbest,
+    read_references,
+    weighted,
+)
+from fairseq_groc.evaluation.results import aligned
+from fairseq_groc.evaluation.word_errors import errors_of, total_errors, tuned_weights
+from fairseq_groc.files import check_place, replace_file
+from fairseq_groc.serving import LineScore, load
+
+logger = logging.getLogger(__name__)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("nbest", type=Path, help="tab-separated, with a header, or with numbers for the fields")
+    add_model(parser)
+    fields = parser.add_argument_group("fields of the list: names of its header; or numbers from 1, then it has none")
+    fields.add_argument("--id-field", default="id", metavar="NAME", help="of the utterance (%(default)s)")
+    fields.add_argument("--text-field", default="text", metavar="NAME", help="of the hypothesis (%(default)s)")
+    fields.add_argument(
+        "--score-fields",
+        nargs="+",
+        metavar="NAME",
+        help="other scores, logarithms (default: all other columns; by numbers: none)",
+    )
+    mixing = parser.add_argument_group("mixing")
+    mixing.add_argument(
+        "--weights", metavar="NAME=NUMBER,...", help=f"of {LM}, {WORDS} (their number) and the other scores (default: 1, 0, 1)"
+    )
+    mixing.add_argument(
+        "--tune", type=Path, metavar="REFERENCES", help="find the weights: lines of an id, a tab and what was said"
+    )
+    mixing.add_argument("--tune-ids", type=Path, metavar="FILE", help="tune on these utterances (default: every other one)")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="the best hypotheses: an id, a tab and a text for each utterance"
+    )
+    parser.add_argument("--scores", type=Path, metavar="FILE", help="the list as score prints it: log-probability, tokens, line")
+    parser.add_argument("--add-words", action="store_true", help="add the list's words to the vocabulary of DATA first")
+    add_lexicon_path(parser, "of words that are added: that of the data's tables")
+    add_adapter_arguments(parser)
+
+
+def run(args: Namespace) -> None:
+    _check(args)
+    scores = tuple(args.score_fields) if args.score_fields else None
+    nbest = read_nbest(args.nbest, Columns(args.id_field, args.text_field, scores))
+    names, _ = features_of(nbest, [0.0] * len(nbest.texts))
+    weights = parse_weights(args.weights, names) if args.weights else np.array([1.0] * (len(names) - 1) + [0.0])
+    references = read_references(args.tune, nbest.ids) if args.tune else {}
+    errors = _errors(nbest, references)
+    tuned_on = _tuned_on(args.tune_ids, references, nbest) if args.tune else np.zeros(0, bool)
+    found = _scored(nbest, args)
+    names, features = features_of(nbest, [score.log_probability for score in found])
+    if args.tune:
+        weights = tuned_weights(nbest, features, errors, tuned_on)
+        _report(nbest, names, features, weights, errors, tuned_on, references)
+    if args.scores:
+        with replace_file(args.scores) as file:
+            file.writelines(
+                f"{score.log_probability:.4f}\t{score.tokens}\t{line}\n" for score, line in zip(found, nbest.lines, strict=True)
+            )
+    if args.out:
+        best = best_of(nbest, weighted(features, weights))
+        with replace_file(args.out) as file:
+            file.writelines(f"{name}\t{nbest.texts[i]}\n" for name, i in zip(nbest.ids, best, strict=True))
+
+
+def _check(args: Namespace) -> None:
+    """Refuse, before the work, options that do not go together.
+
+    Raises:
+        OptionError: which, and why.
+    """
+    if not (args.out or args.scores or args.tune):
+        raise OptionError("nothing to do: give --out FILE for the best hypotheses, --scores FILE, or --tune REFERENCES")
+    if args.weights and args.tune:
+        raise OptionError("--weights are what --tune finds: give one of them")
+    if args.tune_ids and not args.tune:
+        raise OptionError("--tune-ids says which utterances --tune uses: give --tune REFERENCES")
+    if args.lexicon_path and not args.add_words:
+        raise OptionError("--lexicon-path concerns new words: give --add-words")
+    for option, path in (("--out", args.out), ("--scores", args.scores)):
+        if path:
+            check_place(option, path)
+
+
+def _scored(nbest: NBest, args: Namespace) -> list[LineScore]:
+    options = {**adapter_options(args), "any_lexicon": args.any_lexicon}
+    scorer = load(args.path, args.data, lexicon_path=args.lexicon_path, **options)
+    if args.add_words:
+        words = dict.fromkeys(word for text in nbest.texts for word in text.split())
+        scorer.add_words([word for word in words if word != scorer.decoder.dictionary.unk_word])
+    found = scorer.score(nbest.texts)
+    impossible = sum(score.log_probability == -math.inf for score in found)
+    if impossible:
+        logger.warning(
+            f"{impossible:,} of {len(found):,} hypotheses have words that the model has no row for, and probability 0: they are "
+            "chosen where there is no other. Give --uniform-weight W to mix in the uniform distribution."
+        )
+    return found
+
+
+def _errors(nbest: NBest, references: dict[str, str]) -> NDArray[np.int64]:
+    """Return the errors of each hypothesis, (N), 0 where there is no reference."""
+    errors = np.zeros(len(nbest.texts), np.int64)
+    known = [i for i, number in enumerate(nbest.utterance) if nbest.ids[number] in references]
+    if known:
+        said = [references[nbest.ids[nbest.utterance[i]]] for i in known]
+        errors[known] = errors_of(said, [nbest.texts[i] for i in known])
+    return errors
+
+
+def _tuned_on(path: Path | None, references: dict[str, str], nbest: NBest) -> NDArray[np.bool_]:
+    """Return which hypotheses are of utterances that weights are tuned on, (N).
+
+    Raises:
+        DataError: none is, or one has no reference.
+    """
+    known = [name for name in nbest.ids if name in references]
+    chosen = set(known[::2])
+    if path is not None:
+        chosen = {line.strip() for line in read_lines(path)} - {""}
+        lacking = [name for name in chosen if name not in references]
+        if lacking or not chosen:
+            what = f"{shown(min(lacking))} has no reference or is not in the list" if lacking else "no id"
+            raise DataError(f"{path}: {what}")
+    return np.array([nbest.ids[number] in chosen for number in nbest.utterance])
+
+
+def _report(
+    nbest: NBest,
+    names: Sequence[str],
+    features: Floats,
+    weights: Floats,
+    errors: NDArray[np.int64],
+    tuned_on: NDArray[np.bool_],
+    references: dict[str, str],
+) -> None:
+    """Print the word error rates of each score, of the mixture, and of the best there is."""
+    known = np.array([nbest.ids[number] in references for number in nbest.utterance])
+    parts = {"tuned on": tuned_on, "others": known & ~tuned_on}
+    alone = np.eye(len(names))
+    rows = [
+        [name, *_rates(nbest, features, alone[i], errors, parts, references)] for i, name in enumerate(names) if name != WORDS
+    ]
+    rows.append(["mixture", *_rates(nbest, features, weights, errors, parts, references)])
+    oracle = -errors[:, None].astype(np.float64)
+    rows.append(["best there is", *_rates(nbest, oracle, np.ones(1), errors, parts, references)])
+    counts = [f"{len(set(nbest.utterance[part].tolist())):,}" for part in parts.values()]
+    print(aligned(["word error rate", *parts], [*rows, ["utterances", *counts]]))
+    print("--weights " + ",".join(f"{name}={weight:.6g}" for name, weight in zip(names, weights, strict=True)))
+
+
+def _rates(
+    nbest: NBest,
+    features: Floats,
+    weights: Floats,
+    errors: NDArray[np.int64],
+    parts: dict[str, NDArray[np.bool_]],
+    references: dict[str, str],
+) -> list[str]:
+    found = []
+    for part in parts.values():
+        words = sum(len(references[nbest.ids[number]].split()) for number in set(nbest.utterance[part].tolist()))
+        wrong = total_errors(nbest, features, errors, part, weights)
+        found.append(f"{wrong / words:.2%}" if words else "")
+    return found

@@ -1,0 +1,181 @@
+"""N-best lists: hypotheses of utterances with scores, chosen by a weighted sum.
+
+N: hypotheses of all utterances; U: utterances; F: features, the scores and the number of words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairseq_groc.data.text import check_text, read_lines
+from fairseq_groc.errors import DataError, OptionError, shown
+
+Floats = NDArray[np.float64]
+LM, WORDS = "lm", "words"  # what the model gives, and the number of words, whose weight is the insertion penalty
+
+
+class Columns(NamedTuple):
+    """Which tab-separated column of a list is what: names of its header, or numbers from 1 where it has none.
+
+    Args:
+        id: of the utterance
+        text: of the hypothesis, tokenised
+        scores: logarithms, the larger the better; None: all other columns of the header
+    """
+
+    id: str
+    text: str
+    scores: tuple[str, ...] | None
+
+    def numbered(self) -> bool:
+        """Say whether they are numbers.
+
+        Raises:
+            OptionError: some are and some are not.
+        """
+        kinds = {name.isascii() and name.isdecimal() for name in (self.id, self.text, *(self.scores or ()))}
+        if len(kinds) > 1:
+            raise OptionError("--id-field, --text-field, --score-fields: expected names of the header, or numbers of all of them")
+        return kinds == {True}
+
+
+class NBest(NamedTuple):
+    """Hypotheses in the order of the list.
+
+    Args:
+        ids: of the utterances, in the order of their first hypotheses, U of them
+        utterance: of which each hypothesis is, (N)
+        texts: N of them
+        names: of the scores
+        scores: (N, their number)
+        lines: as they were, N of them
+    """
+
+    ids: list[str]
+    utterance: NDArray[np.int64]
+    texts: list[str]
+    names: list[str]
+    scores: Floats
+    lines: list[str]
+
+
+def read_nbest(path: Path, columns: Columns) -> NBest:
+    """Read a list.
+
+    Raises:
+        DataError: it has no such column, a line has not all of them, or a score is no number; says where.
+        OptionError: a score has a name that means something else.
+    """
+    lines = list(read_lines(path))
+    if columns.numbered():
+        places = [int(name) - 1 for name in (columns.id, columns.text, *(columns.scores or ()))]
+        names, first = [f"field {place + 1}" for place in places[2:]], 0
+        if -1 in places:
+            raise OptionError("--id-field, --text-field, --score-fields: fields are numbered from 1")
+    else:
+        header, first = lines[0].split("\t"), 1
+        names = [name for name in header if name not in columns[:2]] if columns.scores is None else list(columns.scores)
+        for name in (columns.id, columns.text, *names):
+            if header.count(name) != 1:
+                what = "no column" if name not in header else "several columns"
+                raise DataError(
+                    f"{path}:1: {what} {shown(name)} in its header {shown(lines[0])}. Name them: --id-field, --text-field"
+                )
+        places = [header.index(name) for name in (columns.id, columns.text, *names)]
+    if taken := {LM, WORDS}.intersection(names):
+        raise OptionError(f"{path}: a score named {taken.pop()!r}, as the model's own is. Rename the column.")
+    rows = [_row(line, places, f"{path}:{number}") for number, line in enumerate(lines[first:], start=first + 1)]
+    if not rows:
+        raise DataError(f"{path} has no hypothesis")
+    ids = list(dict.fromkeys(row[0] for row in rows))
+    numbers = {name: number for number, name in enumerate(ids)}
+    utterance = np.array([numbers[row[0]] for row in rows])
+    scores = np.array([row[2] for row in rows], np.float64).reshape(len(rows), len(names))
+    return NBest(ids, utterance, [row[1] for row in rows], names, scores, lines[first:])
+
+
+def _row(line: str, places: Sequence[int], where: str) -> tuple[str, str, list[float]]:
+    fields = line.split("\t")
+    if len(fields) <= max(places):
+        raise DataError(f"{where}: {len(fields)} tab-separated fields, {max(places) + 1} expected")
+    name, text, *scores = (fields[place] for place in places)
+    check_text(text, where)
+    return name, " ".join(text.split()), [_number(score, where) for score in scores]
+
+
+def _number(text: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise DataError(f"{where}: the score {shown(text)} is no finite number")
+    return value
+
+
+def read_references(path: Path, ids: Iterable[str]) -> dict[str, str]:
+    """Return the words that were said, by utterance: lines of an id, a tab and a text; those of other utterances are left out.
+
+    Raises:
+        DataError: a line has no tab, an id comes twice, or none is among *ids*.
+    """
+    wanted, found = set(ids), dict[str, str]()
+    for number, line in enumerate(read_lines(path), start=1):
+        name, tab, text = line.partition("\t")
+        if not tab:
+            raise DataError(f"{path}:{number}: no tab. Expected an id, a tab and the words that were said")
+        if name in found:
+            raise DataError(f"{path}:{number}: {shown(name)} has a reference already")
+        if name in wanted:
+            found[name] = " ".join(text.split())
+    if not found:
+        raise DataError(f"{path}: no reference of any utterance of the list")
+    return found
+
+
+def features_of(nbest: NBest, log_probabilities: Sequence[float]) -> tuple[list[str], Floats]:
+    """Return the names of the features and their values, (N, F): the model's, the other scores, the number of words."""
+    words = [len(text.split()) for text in nbest.texts]
+    return [LM, *nbest.names, WORDS], np.column_stack([log_probabilities, nbest.scores, words])
+
+
+def best_of(nbest: NBest, total: Floats) -> NDArray[np.int64]:
+    """Return the first hypothesis of each utterance that has the largest sum, (U).
+
+    Args:
+        total: (N)
+    """
+    order = np.lexsort((np.arange(len(total)), -total, nbest.utterance))
+    _, first = np.unique(nbest.utterance[order], return_index=True)
+    return order[first]
+
+
+def weighted(features: Floats, weights: Floats) -> Floats:
+    """Return the weighted sums, (N); -inf where the model has given probability 0, whatever its weight."""
+    finite = np.where(np.isfinite(features), features, 0.0)
+    return np.where(np.isfinite(features).all(1), finite @ weights, -np.inf)
+
+
+def parse_weights(text: str, names: Sequence[str]) -> Floats:
+    """Return the weights of all features from NAME=NUMBER,...; those that are not named have 0.
+
+    Raises:
+        OptionError: no such feature, or no number.
+    """
+    found = dict.fromkeys(names, 0.0)
+    for part in text.split(","):
+        name, equals, number = part.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if name not in found or not equals or not math.isfinite(value):
+            raise OptionError(f"--weights {shown(part)}: expected NAME=NUMBER, with a name of {', '.join(names)}")
+        found[name] = value
+    return np.array(list(found.values()))

@@ -1,0 +1,99 @@
+"""Word error rates of n-best lists, and the weights of scores that make them small. N: hypotheses; U: utterances; F: features."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fairseq_groc.errors import OptionError
+from fairseq_groc.evaluation.nbest import Floats, NBest, best_of, weighted
+
+STEPS = 100  # of L-BFGS from each beginning
+
+
+def errors_of(references: Sequence[str], hypotheses: Sequence[str]) -> NDArray[np.int64]:
+    """Return the least number of words that are substituted, left out or put in, hypothesis by hypothesis, (N).
+
+    Raises:
+        OptionError: jiwer is not installed.
+    """
+    try:
+        jiwer: Any = importlib.import_module("jiwer")
+    except ImportError:
+        raise OptionError("word errors are counted by jiwer, which is not installed: pip install 'jiwer>=4'") from None
+    found = jiwer.process_words(list(references), list(hypotheses)).alignments
+    return np.array([sum(map(_errors, chunks)) for chunks in found], np.int64)
+
+
+def _errors(chunk: Any) -> int:
+    if chunk.type == "equal":
+        return 0
+    return int(max(chunk.ref_end_idx - chunk.ref_start_idx, chunk.hyp_end_idx - chunk.hyp_start_idx))
+
+
+def tuned_weights(nbest: NBest, features: Floats, errors: NDArray[np.int64], chosen: NDArray[np.bool_]) -> Floats:
+    """Return the weights of features, (F), with the fewest errors of the best hypotheses of some utterances.
+
+    The number is constant nearly everywhere. What is minimised is the mean number of errors under p(hypothesis) = softmax of the
+    weighted sums, by L-BFGS from each feature alone and from all of them (minimum risk: Smith and Eisner 2006); of all that is
+    found the weights win whose best hypotheses have the fewest errors, then the smaller mean. Features are
+    divided by their standard deviations within utterances first.
+
+    Args:
+        features: (N, F)
+        errors: (N)
+        chosen: which hypotheses are of these utterances, (N)
+    """
+    possible = chosen & np.isfinite(features).all(1)
+    if not possible.any():
+        return np.ones(features.shape[1])
+    numbers, utterance = np.unique(nbest.utterance[possible], return_inverse=True)
+    own = features[possible]
+    means = np.stack([np.bincount(utterance, column) / np.bincount(utterance) for column in own.T], axis=1)[utterance]
+    scale = (own - means).std(0)
+    scale[scale == 0] = 1.0
+    values, wrong = torch.from_numpy((own - means) / scale), torch.from_numpy(errors[possible].astype(np.float64))
+    of = torch.from_numpy(utterance)
+
+    def risk(weights: torch.Tensor) -> torch.Tensor:
+        sums = values @ weights
+        largest = sums.new_full((len(numbers),), -torch.inf).scatter_reduce(0, of, sums.detach(), "amax")
+        shares = (sums - largest[of]).exp()
+        return (shares * wrong / shares.new_zeros(len(numbers)).index_add(0, of, shares)[of]).sum()
+
+    candidates = []
+    for begin in (*np.eye(len(scale))[:-1], np.array([1.0] * (len(scale) - 1) + [0.0])):  # the last feature is no score
+        candidates.append(begin)
+        candidates.append(_minimum(risk, begin))
+    quality = [
+        (total_errors(nbest, features, errors, chosen, one / scale), float(risk(torch.from_numpy(one)))) for one in candidates
+    ]
+    best: Floats = candidates[quality.index(min(quality))] / scale
+    unit = np.abs(best[0]) or np.abs(best).max()  # the first feature's weight is 1, if it has any
+    return best / unit if unit > 0 else best
+
+
+def _minimum(risk: Any, begin: Floats) -> Floats:
+    weights = torch.from_numpy(begin.copy()).requires_grad_()
+    optimizer = torch.optim.LBFGS([weights], max_iter=STEPS, line_search_fn="strong_wolfe")
+
+    def step() -> Any:
+        optimizer.zero_grad()
+        loss = risk(weights)
+        loss.backward()
+        return loss
+
+    optimizer.step(step)
+    found: Floats = weights.detach().numpy()
+    return found if np.isfinite(found).all() else begin
+
+
+def total_errors(nbest: NBest, features: Floats, errors: NDArray[np.int64], chosen: NDArray[np.bool_], weights: Floats) -> int:
+    """Return the errors of the best hypotheses of the chosen utterances."""
+    best = best_of(nbest, weighted(features, weights))
+    return int(errors[best[chosen[best]]].sum())

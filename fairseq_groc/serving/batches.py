@@ -1,0 +1,122 @@
+"""Lines of numbers in batches: which go together, and what of them is computed once. B: lines; T: positions; d: size of h."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from fairseq_groc.contexts.schema import Contexts
+from fairseq_groc.data.streams import Block
+from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK
+from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of
+
+TOGETHER = 1_024  # positions of a batch
+PREFIX = 3  # lines that begin with so many words alike stay together
+_TEXTS = itertools.count()
+
+
+def batches_of(lines: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """Yield which lines are read together: those of about one length, and those that begin alike whatever their lengths."""
+    starts, longest = [tuple(line[:PREFIX]) for line in lines], dict[tuple[int, ...], int]()
+    for line, start in zip(lines, starts, strict=True):
+        longest[start] = max(longest.get(start, 0), len(line))
+    batch: list[int] = []
+    widest = 0
+    for i in sorted(range(len(lines)), key=lambda i: (longest[starts[i]], starts[i], len(lines[i]))):
+        widest = max(widest, len(lines[i]))
+        if batch and widest * (len(batch) + 1) > TOGETHER:
+            yield batch
+            batch, widest = [], len(lines[i])
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+class Edges(NamedTuple):
+    """The distinct words of a batch's lines, each after one beginning: what lines that begin alike have in common.
+
+    Args:
+        of: which of them each token is, line after line
+        rows, positions: where each is for the first time
+    """
+
+    of: list[int]
+    rows: list[int]
+    positions: list[int]
+
+
+def edges_of(lines: Sequence[Sequence[int]], roots: Sequence[int]) -> Edges:
+    """Find them.
+
+    Args:
+        roots: what each line begins with before its first word: the number of its context
+    """
+    found: dict[tuple[int, int], int] = {}
+    edges = Edges([], [], [])
+    for row, (line, root) in enumerate(zip(lines, roots, strict=True)):
+        before = -1 - root
+        for position, word in enumerate(line):
+            number = found.setdefault((before, word), len(found))
+            if number == len(edges.rows):
+                edges.rows.append(row)
+                edges.positions.append(position)
+            edges.of.append(number)
+            before = number
+    return edges
+
+
+def log_probabilities(model: Any, lines: Sequence[Sequence[int]], contexts: Contexts | None, block: int) -> list[list[float]]:
+    """Return the log-probability of every token of some lines, which are read side by side, each from the zero state.
+
+    Args:
+        model: in evaluation
+        lines: numbers, ``</s>`` at the end of each
+        contexts: one a line; None: nothing is known, or what the model was told of all lines
+        block: tokens that are read at a time
+    """
+    decoder, device = model.decoder, model.decoder.matrices.impossible.device
+    pad, eos = decoder.dictionary.pad(), decoder.dictionary.eos()
+    width = max(map(len, lines))
+    target = torch.tensor([[*line, *[pad] * (width - len(line))] for line in lines], device=device)  # (B, T)
+    source = torch.cat([target.new_full((len(lines), 1), eos), target[:, :-1]], dim=1)
+    context = {} if contexts is None else {"context": contexts.of_lines(np.arange(len(lines)))}
+    remembering = decoder.adapter is not None and decoder.adapter.settings.adapters()
+    text, states, losses = f"scored {next(_TEXTS)}", [], []
+    try:
+        for begin in range(0, width, block):
+            end = min(begin + block, width)
+            place = Block(text, 0, 0, begin, end)
+            net_input = {"src_tokens": source[:, begin:end], "block": place, **context}
+            h, extra, matrices = decoder.without_scores(model, net_input)
+            if remembering:
+                losses.append(decoder.losses(h, extra, matrices, target[:, begin:end], DEFAULT_CHUNK)[0])
+            states.append(h)
+    finally:
+        if decoder.carried is not None:
+            decoder.carried[False].forget(text)
+    if remembering:
+        found = numbers_of("model", -torch.cat(losses, dim=1))
+        return [row[: len(line)] for row, line in zip(found.tolist(), lines, strict=True)]
+    edges = edges_of(lines, [0] * len(lines) if contexts is None else _roots(contexts))
+    at = torch.tensor(edges.rows, device=device), torch.tensor(edges.positions, device=device)
+    h = torch.cat(states, dim=1)[at].unsqueeze(0)  # (1, edges, d)
+    found = -decoder.losses(h, extra, matrices, target[at].unsqueeze(0), DEFAULT_CHUNK)[0]
+    values, tokens = numbers_of("model", found)[0].tolist(), iter(edges.of)
+    return [[values[next(tokens)] for _ in line] for line in lines]
+
+
+def _roots(contexts: Contexts) -> list[int]:
+    """Return a number for each line's context, the same for the same."""
+    known: dict[bytes, int] = {}
+    keys = [np.concatenate([contexts.categories[i].astype(np.float64), contexts.numbers[i]]).tobytes() for i in contexts.index]
+    return [known.setdefault(key, len(known)) for key in keys]
+
+
+def total_of(values: Sequence[float]) -> float:
+    """Return the sum of a line's log-probabilities, -inf if a word of it is impossible."""
+    total = sum(values)
+    return total if total > LOG_ZERO / 2 else float("-inf")

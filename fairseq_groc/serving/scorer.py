@@ -1,0 +1,245 @@
+"""Score lines in a program: from many threads at once, each call with its own vocabulary."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
+
+from fairseq_groc.contexts.schema import Contexts
+from fairseq_groc.data.text import check_text
+from fairseq_groc.errors import OptionError
+from fairseq_groc.evaluation import loading
+from fairseq_groc.logs import warnings_alone
+from fairseq_groc.open_vocabulary.masses import ADAPTIVE, mass_of
+from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
+from fairseq_groc.serving.batches import batches_of, log_probabilities, total_of
+from fairseq_groc.serving.gate import Gate
+from fairseq_groc.serving.stream import Stream
+from fairseq_groc.serving.vocabulary import Allowed, CallVocabularies, as_lines
+from fairseq_groc.tasks.checks import check_needed
+from fairseq_groc.tasks.config import TASK, adapter_fields
+from fairseq_groc.tasks.line_contexts import joined
+
+BLOCK = 512  # tokens of a line that are read at a time, as score does
+Words = Iterable[str]
+Context = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
+
+
+class LineScore(NamedTuple):
+    """What a line has got.
+
+    Args:
+        log_probability: natural logarithm, ``</s>`` included; -inf if a word of it is impossible
+        tokens: its words and ``</s>``
+    """
+
+    log_probability: float
+    tokens: int
+
+
+def load(
+    path: str | Path,
+    data: str | Path,
+    open_vocabulary: bool = False,
+    new_word_mass: str | float = ADAPTIVE,
+    lexicon_path: str | Sequence[str] | None = None,
+    **options: Any,
+) -> Scorer:
+    """Return a scorer of a checkpoint over the vocabulary of a data folder, without the logs of loading.
+
+    Args:
+        path: of the checkpoint
+        data: a folder from scripts/preprocess.sh
+        open_vocabulary: let words enter when they are first met, as ``score --open-vocabulary``; otherwise they are ``<unk>``
+        new_word_mass: what they have then: ``--new-word-mass``
+        lexicon_path: where words that are added are looked up: by default the lexicon that the data's tables come from
+        options: of the task, adapters among them (``local_weight=0.2``), ``context`` and ``any_lexicon``
+
+    Raises:
+        DataError: there is no such checkpoint or folder, or it is broken.
+        OptionError: an option that does not exist, or does not go with the others.
+    """
+    return Scorer(str(path), str(data), open_vocabulary, str(new_word_mass), lexicon_path, options)
+
+
+class Scorer:
+    """A trained model that scores lines, and streams of words. Threads may share it; processes get it pickled.
+
+    A pickle has the paths and options, and the words that were added: whoever unpickles it loads the checkpoint again.
+    The arguments are those of ``load``.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        data: str,
+        open_vocabulary: bool,
+        new_word_mass: str,
+        lexicon_path: str | Sequence[str] | None,
+        options: Mapping[str, Any],
+    ):
+        self._made_of = path, data, open_vocabulary, new_word_mass, lexicon_path, dict(options)
+        self._lexicon_path = [lexicon_path] if isinstance(lexicon_path, str) else lexicon_path
+        with warnings_alone():
+            self._hub = loading.load(path, data, **_task_options(options))
+        self.model = self._hub.models[0]
+        self.decoder = self.model.decoder
+        self.gate = Gate()
+        self.vocabularies = CallVocabularies(self.decoder, data)
+        self.open: OpenVocabularyScorer | None = None
+        if open_vocabulary:
+            mass = mass_of(new_word_mass, self.decoder.dictionary, Path(data))
+            self.open = OpenVocabularyScorer(self.model, mass, self._lexicon(), block=BLOCK)
+
+    def __reduce__(self) -> Any:
+        mass = None if self.open is None else self.open.mass
+        return _again, (self._made_of, self.vocabularies.grown(), mass)
+
+    @property
+    def words(self) -> list[str]:
+        """The model's dictionary, by number."""
+        return list(self.decoder.dictionary.symbols)
+
+    def add_words(self, words: Words, entries: Any = None) -> None:
+        """Put words into the vocabulary of all calls from now on.
+
+        Args:
+            entries: what new words are made of, as ``add_words`` of a model takes it; None: they are looked up in the lexicon
+
+        Raises:
+            DataError: something that is no word; then nothing was added.
+        """
+        found = self.decoder.check_words(words if isinstance(words, str) else list(words))
+        self._enter(found, entries, of_calls=False)
+
+    def score(self, lines: Iterable[str], vocabulary: Words | None = None, context: Context | None = None) -> list[LineScore]:
+        """Return the log-probability and the number of tokens of each line, every one read by itself.
+
+        Args:
+            lines: tokenised
+            vocabulary: predict these words alone, ``</s>`` and ``<unk>`` besides, all others have probability 0; those that the
+                model lacks are added for this call. None: all that it has
+            context: of each line, or one of all, as ``hub.score`` takes it
+
+        Raises:
+            DataError: a symbol of fairseq's as a word.
+            OptionError: contexts or a vocabulary that model and adapters do not go with.
+        """
+        texts = as_lines(lines)
+        for number, text in enumerate(texts, start=1):
+            check_text(text, f"line {number}")
+        contexts = None if context is None else self._contexts(context, len(texts))
+        if self.decoder.adapter is not None:
+            self.decoder.adapter.settings.refuse("lines")
+        allowed = self.allowed(vocabulary)
+        if self.open is not None:
+            return self._score_open(texts, contexts)
+        with self.gate.reading():
+            return self._score([text.split() for text in texts], contexts, allowed)
+
+    def stream(self, vocabulary: Words | None = None, context: Context | None = None) -> Stream:
+        """Return a running text that begins now: a state that words are scored in, one after the other.
+
+        Args:
+            vocabulary: of the whole stream, as in ``score``
+            context: of the whole stream
+
+        Raises:
+            OptionError: as in ``score``; or an adapter does not follow single words.
+        """
+        return Stream(self, self.allowed(vocabulary), None if context is None else self._contexts(context, 1))
+
+    def allowed(self, vocabulary: Words | None) -> Allowed:
+        """Return what a call may predict; words that the model lacks are in it afterwards."""
+        if vocabulary is None:
+            return Allowed()
+        if self.open is not None:
+            raise OptionError("vocabulary: with open_vocabulary=True any word may come. Leave one of them out.")
+        words = self.vocabularies.checked(vocabulary)
+        return Allowed(frozenset(self._enter(words, None, of_calls=True)))
+
+    def _enter(self, words: Sequence[str], entries: Any, of_calls: bool) -> list[int]:
+        if of_calls and not self.vocabularies.lacking(words):  # numbers never change
+            return [self.decoder.dictionary.indices[word] for word in words]
+        with self.gate.writing():
+            if entries is None and self.vocabularies.lacking(words):
+                entries = self._lexicon()
+            for word in self.vocabularies.lacking(words) if self.open is not None else ():
+                self.open.see(word)  # type: ignore[union-attr]
+            return self.vocabularies.enter(words, entries, of_calls)
+
+    def _lexicon(self) -> Any:
+        return loading.data_lexicon(self.decoder.origin, self._lexicon_path)
+
+    @torch.no_grad()
+    def _score(self, lines: list[list[str]], contexts: Contexts | None, allowed: Allowed) -> list[LineScore]:
+        rows = self.vocabularies.numbers(lines, allowed)
+        block = int(min(self._block(), self.decoder.max_positions()))
+        scores = [LineScore(0.0, 0)] * len(rows)
+        with self.decoder.limited(self.vocabularies.limit(allowed)):
+            for batch in batches_of(rows):
+                chosen = [rows[i] for i in batch]
+                own = None if contexts is None else contexts._replace(index=contexts.index[batch])
+                for i, values in zip(batch, log_probabilities(self.model, chosen, own, block), strict=True):
+                    scores[i] = LineScore(total_of(values), len(values))
+        return scores
+
+    def _block(self) -> int:
+        adapter = self.decoder.adapter
+        return (adapter.settings.block_length() if adapter is not None else None) or BLOCK
+
+    def _score_open(self, texts: Sequence[str], contexts: Contexts | None) -> list[LineScore]:
+        assert self.open is not None
+        scores, before = [], self.decoder.given_context
+        with self.gate.writing():
+            try:
+                for i, text in enumerate(texts):
+                    if contexts is not None:
+                        self.decoder.given_context = contexts.of_lines(np.array([i]))
+                    scores.append(LineScore(*self.open.score(text)))
+            finally:
+                self.decoder.given_context = before
+        return scores
+
+    def _contexts(self, context: Context, lines: int) -> Contexts:
+        """Return the contexts of lines, one each."""
+        given = self._hub.task.contexts_given(context)
+        if len(given) not in (1, lines):
+            raise OptionError(f"context: {len(given):,} of them for {lines:,} lines: expected one for each, or one for all")
+        return joined(given if len(given) == lines else given * lines)
+
+
+def _again(made_of: tuple[Any, ...], grown: list[tuple[str, Any, bool]], mass: Any) -> Scorer:
+    """Load what was pickled."""
+    scorer = Scorer(*made_of)
+    for of_calls in (False, True):
+        entries = {word: entry for word, entry, own in grown if own == of_calls}
+        if entries:
+            scorer._enter(list(entries), entries, of_calls)
+    if scorer.open is not None:
+        scorer.open.mass = mass
+    return scorer
+
+
+def _task_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the task, those of adapters by default as the commands have them.
+
+    Raises:
+        OptionError: there is none of that name, or it does nothing.
+    """
+    known = {field.name for field in fields(TASK_DATACLASS_REGISTRY[TASK])}
+    if unknown := [name for name in given if name not in known]:
+        own = ", ".join(field.name for field in adapter_fields())
+        raise OptionError(
+            f"{unknown[0]}: no such option. There are open_vocabulary, new_word_mass, lexicon_path, context, {own}."
+        )
+    adapters = {field.name: given.get(field.name, field.default) for field in adapter_fields()}
+    check_needed(Namespace(**adapters))
+    return {**given, **adapters}

@@ -1,0 +1,131 @@
+"""Which words a call may predict, and by which numbers it reads a text. V: vocabulary."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from fairseq_groc.dictionary import list_of
+from fairseq_groc.errors import DataError, OptionError, shown
+from fairseq_groc.lexicon.base import Entry
+
+logger = logging.getLogger(__name__)
+
+
+class Allowed(NamedTuple):
+    """What a call may predict.
+
+    Args:
+        numbers: of its words, besides ``</s>`` and ``<unk>``; None: all that are not single calls' own
+    """
+
+    numbers: frozenset[int] | None = None
+
+
+class CallVocabularies:
+    """The vocabularies of calls over that of a model, which grows by what they lack.
+
+    A word that entered for single calls is in no other's vocabulary: these predict, and read, what they would without it.
+
+    Args:
+        decoder: of the model
+        data: the folder that its vocabulary comes from, for messages
+    """
+
+    def __init__(self, decoder: Any, data: str):
+        self._decoder, self._data = decoder, data
+        self.of_calls: set[int] = set()  # numbers of the words that entered for single calls
+        self._named: set[str] = set()  # words that were warned of
+        self._naming = threading.Lock()
+
+    def checked(self, words: Iterable[str]) -> list[str]:
+        """Return what a call gave as its vocabulary.
+
+        Raises:
+            DataError: something that is no word, or nothing.
+            OptionError: an adapter does not go with a limit.
+        """
+        if self._decoder.adapter is not None:
+            self._decoder.adapter.settings.refuse("limit")
+        given = words if isinstance(words, str) else list(words)
+        found = list(dict.fromkeys(self._decoder.check_words(given)))
+        if not found:
+            raise DataError("vocabulary: no word at all. Give some, or None for all that the model has.")
+        return found
+
+    def lacking(self, words: Sequence[str]) -> list[str]:
+        """Return those that are not in the model's vocabulary."""
+        return [word for word in words if word not in self._decoder.dictionary.indices]
+
+    def enter(self, words: Sequence[str], entries: Any, of_calls: bool) -> list[int]:
+        """Put words into the model's vocabulary while nobody reads it, and return their numbers.
+
+        Args:
+            entries: what new words are made of, as ``add_words`` takes it
+            of_calls: whether other calls go on without those that are new; otherwise all have all of them
+        """
+        new = [word in self._decoder.dictionary.indices for word in words]
+        numbers: list[int] = self._decoder.add_words(words, entries)
+        if of_calls:
+            self.of_calls.update(number for number, known in zip(numbers, new, strict=True) if not known)
+        else:
+            self.of_calls.difference_update(numbers)
+        return numbers
+
+    def limit(self, allowed: Allowed) -> Tensor | None:
+        """Return the mask (V) of words that a call must not predict, as the vocabulary is now; None: it may predict all."""
+        dictionary, impossible = self._decoder.dictionary, self._decoder.matrices.impossible
+        if allowed.numbers is None:
+            if not self.of_calls:
+                return None
+            limit = torch.zeros_like(impossible)
+            limit[list(self.of_calls)] = True
+            return limit
+        limit = torch.ones_like(impossible)
+        limit[[dictionary.eos(), dictionary.unk(), *allowed.numbers]] = False
+        return limit
+
+    def number(self, word: str, allowed: Allowed) -> int | None:
+        """Return a word's number; None: the call's vocabulary lacks it."""
+        number: int | None = self._decoder.dictionary.indices.get(word)
+        own = allowed.numbers or ()
+        return None if number in self.of_calls and number not in own else number
+
+    def numbers(self, lines: Sequence[Sequence[str]], allowed: Allowed) -> list[list[int]]:
+        """Return lines of words as numbers, ``</s>`` behind each; words that are lacking are ``<unk>`` and warned of."""
+        unknown, eos = self._decoder.dictionary.unk(), self._decoder.dictionary.eos()
+        known = {word: self.number(word, allowed) for line in lines for word in line}
+        self.warn(word for word, number in known.items() if number is None)
+        numbers = {word: unknown if number is None else number for word, number in known.items()}
+        return [[*(numbers[word] for word in line), eos] for line in lines]
+
+    def warn(self, words: Iterable[str]) -> None:
+        """Say which words score as ``<unk>``, of each once."""
+        with self._naming:
+            new = [word for word in words if word not in self._named]
+            self._named.update(new)
+        if new:
+            logger.warning(
+                f"{list_of(new)} not in the vocabulary of {self._data}: scored as <unk>. Give open_vocabulary=True, or add_words."
+            )
+
+    def grown(self) -> list[tuple[str, Entry, bool]]:
+        """Return the words that were added, what they are made of, and whether they are single calls' own."""
+        indices = self._decoder.dictionary.indices
+        return [(word, entry, indices[word] in self.of_calls) for word, entry in self._decoder.matrices.added.items()]
+
+
+def as_lines(lines: Any) -> list[str]:
+    """Return a list of lines.
+
+    Raises:
+        OptionError: it is one text.
+    """
+    if isinstance(lines, str):
+        raise OptionError(f"lines: expected a list of them, not one text: [{shown(lines)}]")
+    return list(lines)
