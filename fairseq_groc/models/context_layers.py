@@ -62,7 +62,7 @@ class ContextLayers(nn.Module):
             names = ", ".join(one.name for one in self.schema.variables)
             raise OptionError(
                 f"the model wants to know the context of each line ({names}): preprocess with --context-test FILE, or give "
-                "--context NAME=VALUE,..., or --context missing"
+                "--context NAME=VALUE,... (in Python, context={NAME: VALUE}), or --context missing"
             )
         categories, numbers, index = (batch[name].to(self.embedding.mean.device) for name in ("categories", "numbers", "index"))
         categories, numbers = self.embedding.dropped(categories, numbers)
@@ -147,7 +147,7 @@ def of_hypotheses(batch: Mapping[str, Tensor] | None, count: int) -> Mapping[str
 
 def reordered(batch: Mapping[str, Tensor], order: Tensor) -> Mapping[str, Tensor]:
     """Return the contexts where hypothesis i goes on from hypothesis order[i]."""
-    return {**batch, "index": batch["index"].index_select(0, order)}
+    return {**batch, "index": batch["index"].index_select(0, order.to(batch["index"].device))}
 
 
 def _values(schema: Schema) -> int:
