@@ -43,7 +43,8 @@ def run(args: Namespace) -> None:
         gains = torch.stack(rows)
     else:
         scores = boosts(decoder, joined(contexts)).double()
-        gains = (scores - scores.mean(0)).masked_fill(~decoder.real_words(), -torch.inf)
+        shown = decoder.real_words() & ~decoder.matrices.unpredictable()  # others have no score to compare
+        gains = (scores - scores.mean(0)).masked_fill(~shown, -torch.inf)
     found = {text: top_words(decoder.dictionary, row, args.top) for text, row in zip(args.contexts, gains, strict=True)}
     for text, words in found.items():
         print(f"{escaped(text)}: " + ", ".join(f"{escaped(one['word'])} {one['gain']:+.2f}" for one in words))

@@ -89,6 +89,7 @@ def candidates_of(schema: Schema | None, args: Namespace) -> tuple[list[str], li
 
     Raises:
         OptionError: a variable that the model lacks, candidates that say nothing of its variables, or have no counts.
+        DataError: candidates that cannot be told from each other, or fewer than two.
     """
     if args.candidates is None:
         place, variable = variable_of(schema, args.variable)
@@ -105,7 +106,10 @@ def candidates_of(schema: Schema | None, args: Namespace) -> tuple[list[str], li
         )
     cells = {name: [table.column(name).values[code] for code in table.column(name).codes] for name in (args.variable, *known)}
     rows = [schema.parse({name: cells[name][row] for name in known}) for row in range(table.rows)]
-    return cells[args.variable], [partial(_always, row) for row in rows], None
+    names = cells[args.variable]
+    if len(names) < 2 or "" in names or len(set(names)) < len(names):
+        raise DataError(f"{args.candidates}: expected two or more values of {args.variable} to guess, each in a row of its own")
+    return names, [partial(_always, row) for row in rows], None
 
 
 def _always(context: Contexts, own: Contexts) -> Contexts:

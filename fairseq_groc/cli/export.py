@@ -23,7 +23,7 @@ def run(args: Namespace) -> None:
         raise OptionError(f"{args.out} exists and holds no word2vec text: give another name")
     decoder = load(args.path, args.data, any_lexicon=args.any_lexicon).models[0].decoder
     with torch.no_grad():
-        _, outputs, _ = decoder.matrices()
+        outputs = decoder.matrices.output_embeddings()
     rows = (~decoder.matrices.unpredictable()).nonzero().squeeze(1).tolist()
     write_word2vec(args.out, [decoder.dictionary[row] for row in rows], outputs[rows])
     print(f"{args.out}: {len(rows):,} words, {outputs.size(1)} numbers each")

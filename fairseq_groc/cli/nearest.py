@@ -34,7 +34,7 @@ def run(args: Namespace) -> None:
     for word, number in zip(args.word, numbers, strict=True):
         if unknown is not None and bool(unknown[number]):
             raise OptionError(f"{shown(word)} is not in the vocabulary, and this model has a row a word: it knows no others")
-    outputs = torch.nn.functional.normalize(decoder.matrices()[1].float(), dim=1)
+    outputs = torch.nn.functional.normalize(decoder.matrices.output_embeddings().float(), dim=1)
     rows = known.nonzero().squeeze(1)
     found = [neighbours(decoder.dictionary, outputs, rows, number, args.count) for number in numbers]
     for word, near in zip(args.word, found, strict=True):

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_groc.contexts.schema import Variable
+from fairseq_groc.contexts.schema import UNKNOWN, Variable
 from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.errors import OptionError
 from fairseq_groc.modules.packed_state import pack, unpack
 
-UNKNOWN = "<unknown>"
+logger = logging.getLogger(__name__)
+NUMBERS = ("mean", "deviation", "period")
 
 
 class ContextEmbedding(nn.Module):
@@ -48,7 +52,7 @@ class ContextEmbedding(nn.Module):
         self.joint = nn.Linear(count * dim, dim) if count > 1 else None
         self._weights = [_weights(one) for one in categories]
         self._cyclic = [one.kind == "cycle" for one in numbers]
-        for name in ("mean", "deviation", "period"):
+        for name in NUMBERS:
             self.register_buffer(name, torch.tensor([getattr(one, name) for one in numbers], dtype=torch.float64))
         self.begin()
 
@@ -62,6 +66,21 @@ class ContextEmbedding(nn.Module):
             nn.init.xavier_uniform_(layer.weight)
             nn.init.constant_(layer.bias, 0.0 if layer is self.joint else 1.0)
 
+    def _apply(self, fn: Any, recurse: bool = True) -> ContextEmbedding:
+        """Keep the numbers' statistics in double precision whatever the parameters have: half of it holds no 1990.5."""
+        exact = {name: getattr(self, name) for name in NUMBERS}
+        super()._apply(fn, recurse)
+        for name, values in exact.items():
+            setattr(self, name, values.to(getattr(self, name).device))
+        return self
+
+    def dropped(self, categories: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        """Return contexts as a step of training reads them, with variables that are missing by chance."""
+        if not self.training or self.dropout == 0:
+            return categories, numbers
+        gone, lost = (torch.rand(values.shape, device=values.device) < self.dropout for values in (categories, numbers))
+        return categories.masked_fill(gone, 0), numbers.masked_fill(lost, math.nan)
+
     def forward(self, categories: Tensor, numbers: Tensor) -> Tensor:
         """Return the vectors, (C, k).
 
@@ -69,21 +88,34 @@ class ContextEmbedding(nn.Module):
             categories: values of every category, (C, n); 0: unknown or missing
             numbers: of every number and cycle, (C, m); NaN: missing
         """
-        drop = self.training and self.dropout > 0
-        if drop:
-            categories = categories.masked_fill(torch.rand(categories.shape, device=categories.device) < self.dropout, 0)
-            numbers = numbers.masked_fill(torch.rand(numbers.shape, device=numbers.device) < self.dropout, math.nan)
         vectors = [self._rows(place)[categories[:, place]] for place in range(len(self.tables))]
         vectors += [self._number(place, numbers[:, place]) for place in range(len(self.numeric))]
         return vectors[0] if self.joint is None else torch.tanh(self.joint(torch.cat(vectors, dim=1)))
 
     def _rows(self, place: int) -> Tensor:
         rows: Tensor = self.tables[place]()
-        weights = self._weights[place]
-        if weights is None or self.dropout > 0:
+        weights = self._mixed(place)
+        if weights is None:
             return rows
         mean = weights.to(rows) @ rows[1:]
         return torch.cat([mean.unsqueeze(0), rows[1:]])
+
+    def one_hot(self, place: int, categories: Tensor) -> Tensor:
+        """Return what a category is in numbers, (C, values + 1): 1 for its value; each value's share where it is as their mean.
+
+        Args:
+            place: of the category
+            categories: (C, n)
+        """
+        given, weights = categories[:, place], self._mixed(place)
+        table = torch.eye(len(self.tables[place]()), device=given.device, dtype=torch.float64)
+        if weights is not None:
+            table[0] = F.pad(weights.to(table), (1, 0))
+        return table[given]
+
+    def _mixed(self, place: int) -> Tensor | None:
+        """Return the share of each value in what is unknown; None: the unknown has a row of its own."""
+        return None if self.dropout > 0 else self._weights[place]
 
     def _number(self, place: int, given: Tensor) -> Tensor:
         layer = self.numeric[place]
@@ -110,11 +142,24 @@ class ContextEmbedding(nn.Module):
         Raises:
             OptionError: with both.
         """
-        key = f"{name}._extra_state" if name else "_extra_state"
-        saved = unpack(state_dict[key]) if key in state_dict else self._kinds()
+        prefix = f"{name}." if name else ""
+        saved = unpack(state_dict[prefix + "_extra_state"]) if prefix + "_extra_state" in state_dict else self._kinds()
         if saved != self._kinds():
             was, are = (", ".join(f"{one} ({kind})" for one, kind in kinds) for kinds in (saved, self._kinds()))
-            raise OptionError(f"the checkpoint's contexts have {was}, those of the data {are}: give data with the same columns")
+            columns = ",".join(one for one, _ in saved)
+            _refuse(
+                f"the checkpoint's contexts have {was}, those of the data {are}: give data with the same columns, in the same "
+                f"order (--context-variables {columns})"
+            )
+        periods = state_dict.get(prefix + "period", self.period)
+        if not torch.equal(periods.to(self.period), self.period):
+            was, are = (", ".join(f"{one:g}" for one in values.tolist() if one) for values in (periods, self.period))
+            _refuse(f"the checkpoint's contexts have cycles of {was}, those of the data of {are}: preprocess with the same ones")
+
+
+def _refuse(message: str) -> None:
+    logger.error(message)  # fairseq-train hides the text of errors in loading
+    raise OptionError(message)
 
 
 def _weights(variable: Variable) -> Tensor | None:

@@ -16,6 +16,7 @@ from fairseq_groc.contexts.table import NAME, number_of
 from fairseq_groc.errors import DataError, OptionError, shown
 
 MISSING = "missing"  # of --context: nothing is known
+UNKNOWN = "<unknown>"  # in checkpoints, any value that has no vector of its own
 MANY = 0.5  # share of unknown values that is warned of
 logger = logging.getLogger(__name__)
 
@@ -120,14 +121,17 @@ class Schema(NamedTuple):
     def of_training(cls, arrays: SplitContexts, threshold: int, names: Sequence[str] | None = None) -> Schema:
         """Return the schema of a training text; values that fewer lines have than *threshold* are unknown.
 
+        Args:
+            names: of the variables, in the order that the model is to have them in; None: all, as the text has them
+
         Raises:
             OptionError: a variable that says nothing: it has one value, or does not vary.
         """
-        known = [variable.name for variable in arrays.variables]
-        if lacking := [name for name in names or () if name not in known]:
+        known = {variable.name: variable for variable in arrays.variables}
+        chosen = list(known) if names is None else list(dict.fromkeys(name.strip() for name in names))
+        if lacking := [name for name in chosen if name not in known]:
             raise OptionError(f"--context-variables {lacking[0]}: {arrays.name} has {_listed(known)}. Give some of them.")
-        chosen = [variable for variable in arrays.variables if names is None or variable.name in names]
-        return cls(tuple(_learned(variable, arrays, threshold) for variable in chosen))
+        return cls(tuple(_learned(known[name], arrays, threshold) for name in chosen))
 
     def as_dict(self) -> dict[str, Any]:
         """Return what ``from_dict`` takes, of types that any checkpoint and JSON can hold."""
@@ -201,6 +205,10 @@ def _learned(variable: Variable, arrays: SplitContexts, threshold: int) -> Varia
     column, where = arrays.column(variable.name), f"{arrays.name}: context {variable.name}"
     if variable.kind == "category":
         counts = np.bincount(column, minlength=len(variable.values) + 1)[1:]
+        if lines := int(counts[[value == UNKNOWN for value in variable.values]].sum()):
+            raise OptionError(
+                f"{where}: {_count(lines, 'line')} with {UNKNOWN}, by which models call any other value. Leave these cells empty."
+            )
         kept = [i for i in np.argsort(-counts, kind="stable").tolist() if counts[i] >= max(threshold, 1)]
         if (seen := int((counts > 0).sum())) < 2:
             raise OptionError(f"{where}: has {_count(seen, 'value')} in the training lines: expected two or more. Leave it out.")

@@ -59,7 +59,7 @@ def build_contexts(decoder: Any, schema: Schema | None, settings: dict[str, Any]
         width: of what meets the output embeddings
 
     Raises:
-        OptionError: nothing is known of lines, or this decoder's recurrent weights cannot change.
+        OptionError: nothing is known of lines, it would change nothing, or this decoder's recurrent weights cannot change.
     """
     if not settings["context_dim"]:
         return None
@@ -72,6 +72,11 @@ def build_contexts(decoder: Any, schema: Schema | None, settings: dict[str, Any]
     if adaptation == "factor" and not by_itself:
         raise OptionError(
             "--context-adaptation factor: only --prefix-encoder factor_cell changes its weights. Give it, or concat."
+        )
+    if adaptation == settings["context_bias"] == "none":
+        raise OptionError(
+            f"--context-dim {settings['context_dim']} --context-adaptation none --context-bias none: contexts would change "
+            "nothing. Leave one of the latter out, or all of them."
         )
     return ContextLayers(schema, settings, dim, width, add_to_input=adaptation == "concat" and not by_itself)
 

@@ -54,9 +54,14 @@ class ChangingVocabulary:
 
     def rowless_fingerprint(self: Any) -> str:
         """Return a digest of what is there whatever the dictionary: all parameters but the rows of words."""
-        rows = tuple(f"{name}." for name, module in self.named_modules() if isinstance(module, WordRows))
+        rows = tuple(f"{name}." for name in self.tables_of_words())
         named = self.named_parameters()
         return add_tensors(hashlib.sha256(), ((name, one) for name, one in named if not name.startswith(rows)))
+
+    def tables_of_words(self: Any) -> list[str]:
+        """Return the names of the modules that have a row a word of the dictionary; those of contexts have other rows."""
+        tables = {module for module in self.matrices.modules() if isinstance(module, WordRows)}
+        return [name for name, module in self.named_modules() if module in tables]
 
     def add_words(self, words: Sequence[str], entries: WordEntries = None) -> list[int]:
         """Append words to the dictionary and to all that goes with it, at the cost of the new words alone.

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from fairseq_groc.contexts.embedding import ContextEmbedding
 from fairseq_groc.contexts.schema import Schema
+from fairseq_groc.embeddings.rows import WordRows, saved_words
 from fairseq_groc.encoders.base import LineContexts
 from fairseq_groc.errors import OptionError
 from fairseq_groc.modules.per_thread import PerThread
@@ -33,7 +34,7 @@ class ContextLayers(nn.Module):
     """
 
     current = PerThread()  # ``LineContexts`` of the batch that is read, their index (B, 1) or (B, T)
-    _given = PerThread()
+    _values = PerThread()  # what meets the words' numbers for values, (C, values)
     learned = PerThread()  # what streams add to the vectors of contexts, (B, k), or all of them, (1, k)
 
     def __init__(self, schema: Schema, settings: Mapping[str, Any], dim: int, width: int, add_to_input: bool):
@@ -63,18 +64,36 @@ class ContextLayers(nn.Module):
             names = ", ".join(one.name for one in self.schema.variables)
             raise OptionError(
                 f"the model wants to know the context of each line ({names}): preprocess with --context-test FILE, or give "
-                "--context NAME=VALUE,..., or --context missing"
+                "--context NAME=VALUE,... (in Python, context={NAME: VALUE}), or --context missing"
             )
         categories, numbers, index = (batch[name].to(self.embedding.mean.device) for name in ("categories", "numbers", "index"))
+        categories, numbers = self.embedding.dropped(categories, numbers)
         vectors = self.embedding(categories, numbers)
+        # the vectors add nothing to it, but workers expect every gradient
+        values = self.embedding.one_hot(0, categories) + 0 * vectors.sum() if self.values else None
         if self.learned is not None:
-            vectors, index, categories = _with_learned(vectors, index, categories, self.learned)
+            vectors, index, values = _with_learned(vectors, index, values, self.learned)
         self.current = LineContexts(vectors, index if index.dim() == 2 else index.unsqueeze(1))
-        self._given = categories
+        self._values = values
         try:
             yield LineContexts(vectors, index.t() if index.dim() == 2 else index)
         finally:
-            self.current = self._given = None
+            self.current = self._values = None
+
+    def move_values(self, state_dict: dict[str, Tensor], prefix: str, rows: str) -> None:
+        """Let what the words of a checkpoint have for values find its place by the values' names; new ones have zeros.
+
+        Args:
+            prefix: of these layers
+            rows: name of what the words have, (V, values)
+        """
+        saved = saved_words(state_dict, f"{prefix}embedding.tables.0.")
+        if not self.values or saved is None or rows not in state_dict:
+            return
+        columns = dict(zip(saved[0], state_dict[rows].unbind(1), strict=True))
+        nothing, table = torch.zeros_like(state_dict[rows][:, 0]), self.embedding.tables[0]
+        assert isinstance(table, WordRows)
+        state_dict[rows] = torch.stack([columns.get(value, nothing) for value in table.words], 1)
 
     def to_input(self, x: Tensor) -> Tensor:
         """Return embeddings (B, T, d) with what the contexts add."""
@@ -88,9 +107,8 @@ class ContextLayers(nn.Module):
         """Return h with the numbers behind it that meet those of each word, (B, T, width + ``appended``)."""
         if not self.appended:
             return h
-        assert self._given is not None
-        vectors = F.one_hot(self._given[:, 0], self.values).to(h) if self.values else self._vectors().to(h)
-        return torch.cat([h, self._of_positions(vectors).expand(*h.shape[:2], -1)], dim=-1)
+        vectors = self._vectors() if self._values is None else self._values
+        return torch.cat([h, self._of_positions(vectors.to(h)).expand(*h.shape[:2], -1)], dim=-1)
 
     def _vectors(self) -> Tensor:
         assert self.current is not None
@@ -102,23 +120,23 @@ class ContextLayers(nn.Module):
         return F.embedding(self.current.index, vectors)
 
 
-def _with_learned(vectors: Tensor, index: Tensor, categories: Tensor, learned: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the vectors, the index and the categories of contexts that each stream changes by itself.
+def _with_learned(vectors: Tensor, index: Tensor, values: Tensor | None, learned: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return the vectors, the index and the values of contexts whose vectors each stream changes by itself.
 
     Args:
-        vectors, categories: of C contexts, (C, ...)
+        vectors, values: of C contexts, (C, ...)
         index: (B) or (B, T)
         learned: (B, k), or (1, k) of all streams
     """
     streams = len(learned)
     if streams == 1:
-        return vectors + learned, index, categories
+        return vectors + learned, index, values
     apart = (vectors.unsqueeze(1) + learned).flatten(0, 1)  # every context as every stream has it, (C B, k)
     stream = torch.arange(streams, device=index.device)
     return (
         apart,
         index * streams + (stream if index.dim() == 1 else stream.unsqueeze(1)),
-        categories.repeat_interleave(streams, 0),
+        None if values is None else values.repeat_interleave(streams, 0),
     )
 
 
@@ -131,7 +149,7 @@ def of_hypotheses(batch: Mapping[str, Tensor] | None, count: int) -> Mapping[str
 
 def reordered(batch: Mapping[str, Tensor], order: Tensor) -> Mapping[str, Tensor]:
     """Return the contexts where hypothesis i goes on from hypothesis order[i]."""
-    return {**batch, "index": batch["index"].index_select(0, order)}
+    return {**batch, "index": batch["index"].index_select(0, order.to(batch["index"].device))}
 
 
 def _values(schema: Schema) -> int:

@@ -15,7 +15,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_groc.adapters.dynamic import ALL, CONTEXT, ENCODER, FEATURES, HEAD, Leaves
-from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.errors import OptionError
 from fairseq_groc.models.word_matrices import Matrices, WordMatrices
 from fairseq_groc.modules.probabilities import masked_bias
@@ -61,14 +60,14 @@ class ParameterLeaves:
             )
         changing = set(decoder.parameters()) - set(matrices.parameters())
         if choice == HEAD:
-            changing |= set(matrices.head.parameters())
+            changing |= {one for part in (matrices.head, matrices.context_rows) if part is not None for one in part.parameters()}
         elif choice == ALL and not composed:
             changing |= set(matrices.parameters())
         self.origin = {name: one.detach() for name, one in decoder.named_parameters() if one in changing}
         stand_ins = {name: nn.Parameter(one.clone()) for name, one in self.origin.items()}
         self.tensors: dict[str, Tensor] = dict(stand_ins)
         self._places = _places(decoder, {decoder.get_parameter(name): one for name, one in stand_ins.items()})
-        self.rows = {f"{name}.weight" for name, one in decoder.named_modules() if isinstance(one, WordRows)} & self.tensors.keys()
+        self.rows = {f"{name}.weight" for name in decoder.tables_of_words()} & self.tensors.keys()
         self._source = None
         if choice == ENCODER:
             self._source = lambda: _constant(matrices)

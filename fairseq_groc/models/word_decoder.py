@@ -224,6 +224,8 @@ class WordDecoder(ChangingVocabulary):
         ]
         if differing:
             _refuse(f"options differ from the checkpoint's: {'; '.join(differing)}. Give the checkpoint's or start anew.")
+        if self.contexts is not None:
+            self.contexts.move_values(state_dict, f"{prefix}contexts.", f"{prefix}words.context_rows.weight")
         trained = saved.get("lexicon")
         if not self.any_lexicon and None not in (trained, self.lexicon_fingerprint) and trained != self.lexicon_fingerprint:
             self._compare_words(trained, saved.get("made"))

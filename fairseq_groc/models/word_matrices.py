@@ -130,6 +130,11 @@ class WordMatrices(nn.Module):
             bias = masked_bias(bias, self.limit.to(bias.device))
         return inputs, outputs, bias
 
+    def output_embeddings(self) -> Tensor:
+        """Return E_out without the numbers that meet contexts, (V, d)."""
+        outputs = self()[1]
+        return outputs if self.context_rows is None else outputs[:, : -self.context_rows.weight.size(1)]
+
     def log_scores(self, h: Tensor, outputs: Tensor, bias: Tensor) -> Tensor:
         """Return the head's scores, (..., V), -inf beyond the limit.
 

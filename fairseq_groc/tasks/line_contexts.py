@@ -2,7 +2,8 @@
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,10 @@ import numpy as np
 from fairseq import utils
 from omegaconf import OmegaConf
 
-from fairseq_groc.contexts.arrays import open_contexts
+from fairseq_groc.contexts.arrays import FILE, open_contexts
 from fairseq_groc.contexts.schema import Contexts, Schema
 from fairseq_groc.data.stream_dataset import LinesForInference, open_text
-from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.errors import OptionError, shown
 from fairseq_groc.tasks.averaging import AveragingTask
 
 logger = logging.getLogger(__name__)
@@ -24,28 +25,48 @@ class LineContextTask(AveragingTask):
     """What a task does about contexts: know the schema, find a split's contexts, hand over those of generation."""
 
     dictionary: Any
-    schema: Schema | None = None  # of the model; None: it reads no contexts
+    schema: Schema | None = None  # of the models that read contexts; None: none does
+    _given: list[Contexts] | None = None  # of the lines that the hub gives next, or of all of them
     _typed: list[Contexts] | None = None  # of lines that were typed
-    _batches: deque[dict[str, Any]] = deque()  # of those of them that were put together and not yet read
+    _batches: deque[dict[str, Any]]  # of those of them that were put together and not yet read
 
     def find_schema(self, settings: dict[str, Any], saved: dict[str, Any] | None) -> Schema | None:
-        """Return what the model knows of lines: the checkpoint's, or in training that of the data.
+        """Return what a model knows of lines: the checkpoint's, or in training that of the data.
 
         Args:
             settings: of the head
             saved: the schema in the checkpoint
+
+        Raises:
+            OptionError: the models of an ensemble know other variables or values.
         """
-        self.schema = None
-        if settings["context_dim"] and saved:
-            self.schema = Schema.from_dict(saved)
-        elif settings["context_dim"]:
-            folder = Path(utils.split_paths(self.cfg.data)[0])
-            prefix = folder / self.cfg.train_subset
-            lines = open_text(str(prefix), self.dictionary, self.cfg.dataset_impl, combine=False)
-            arrays = open_contexts(prefix, lines.sizes)
-            names = self.cfg.context_variables.split(",") if self.cfg.context_variables else None
-            self.schema = None if arrays is None else Schema.of_training(arrays, self.cfg.context_threshold, names)
-        return self.schema
+        if not settings["context_dim"]:
+            return None
+        schema = Schema.from_dict(saved) if saved else self._schema_of_data()
+        if schema is not None and self.schema not in (None, schema):
+            raise OptionError(
+                "the models of an ensemble have numbered contexts each in its own way: give models of one training text and "
+                "the same --context-variables and --context-threshold"
+            )
+        self.schema = self.schema or schema
+        return schema
+
+    def _schema_of_data(self) -> Schema | None:
+        folder = Path(utils.split_paths(self.cfg.data)[0])
+        prefix = folder / self.cfg.train_subset
+        lines = open_text(str(prefix), self.dictionary, self.cfg.dataset_impl, combine=False)
+        arrays = open_contexts(prefix, lines.sizes)
+        names = self.cfg.context_variables.split(",") if self.cfg.context_variables else None
+        return None if arrays is None else Schema.of_training(arrays, self.cfg.context_threshold, names)
+
+    def check_context(self) -> None:
+        """Refuse a context for models that read none.
+
+        Raises:
+            OptionError: with it.
+        """
+        if self.cfg.context and self.schema is None:
+            raise OptionError(f"--context {self.cfg.context}: this model reads none (--context-dim 0). Leave it out.")
 
     def contexts_of(self, prefix: Path, lengths: Any) -> Contexts | None:
         """Return the contexts of a split's lines in the model's numbers; None: the model reads none.
@@ -58,6 +79,8 @@ class LineContextTask(AveragingTask):
             OptionError: the model reads contexts, and nothing says what they are.
         """
         if self.schema is None:
+            if (prefix.parent / FILE).exists():
+                logger.info(f"{prefix}: the contexts of its lines are not read (--context-dim 0)")
             return None
         if self.cfg.context:
             return repeated(self.schema.parse(self.cfg.context), len(lengths))
@@ -71,29 +94,36 @@ class LineContextTask(AveragingTask):
         return self.schema.rows(arrays)
 
     def lines_for_inference(self, tokens: list[Any]) -> LinesForInference:
-        """Return lines that are given without a split, in the contexts that were typed, or in one for all of them."""
-        typed, self._typed = self._typed, None
-        if typed and len(typed) == len(tokens):
-            self._batches = deque()
+        """Return lines that are given without a split, in the contexts that came with them, or in one for all of them."""
+        typed, given, self._typed, self._given, self._batches = self._typed, self._given, None, None, deque()
+        if typed:
             return TypedLines(tokens, self.dictionary, joined(typed), self._batches)
-        one = self.schema.parse(self.cfg.context) if self.schema and self.cfg.context else None
-        return LinesForInference(tokens, self.dictionary, one)
+        if given is None and self.schema and self.cfg.context:
+            given = [self.schema.parse(self.cfg.context)]
+        return LinesForInference(tokens, self.dictionary, None if given is None else joined(given))
 
     def get_interactive_tokens_and_lengths(self, lines: list[str], encode_fn: Any) -> tuple[list[Any], list[int]]:
-        """Encode lines that are typed; what comes before a tab is the line's context: ``topic=sports,year=1990<TAB>text``."""
-        if self.schema is not None and any(TYPED in line for line in lines):
-            parts = [line.split(TYPED, 1) if TYPED in line else [self.cfg.context or "missing", line] for line in lines]
+        """Encode lines that are typed; what comes before a tab is the line's context: ``topic=sports,year=1990<TAB>text``.
+
+        Raises:
+            OptionError: a line without one, and no option says what it has.
+        """
+        if self.schema is not None:
+            parts = [line.split(TYPED, 1) if TYPED in line else [self.cfg.context or "", line] for line in lines]
+            if lacking := [text for context, text in parts if not context]:
+                raise OptionError(
+                    f"{shown(lacking[0])}: expected NAME=VALUE,... and a tab before it, or --context for such lines"
+                )
             self._typed = [self.schema.parse(context) for context, _ in parts]
             lines = [text for _, text in parts]
         made: tuple[list[Any], list[int]] = super().get_interactive_tokens_and_lengths(lines, encode_fn)
         return made
 
     def build_generator(self, models: Any, args: Any, *others: Any, **more: Any) -> Any:
-        """Build fairseq's generator, which takes ``context`` of ``hub.sample`` and ``hub.score`` with it."""
-        generator = super().build_generator(models, args, *others, **more)
+        """Build fairseq's generator; ``context`` of ``hub.sample`` and ``hub.score`` is kept for the lines that come."""
         given = getattr(args, "context", None)
-        generator.contexts = None if given is None else self.contexts_given(given)
-        return generator
+        self._given = None if given is None else self.contexts_given(given)
+        return super().build_generator(models, args, *others, **more)
 
     def contexts_given(self, given: Any) -> list[Contexts]:
         """Return the contexts that a program gives: one, or a list of them, each a mapping or as the command line has it.
@@ -104,24 +134,28 @@ class LineContextTask(AveragingTask):
         if self.schema is None:
             raise OptionError("context: this model reads none. Leave it out.")
         plain = OmegaConf.to_container(given) if OmegaConf.is_config(given) else given
-        return [self.schema.parse(one) for one in (plain if isinstance(plain, list) else [plain])]
+        contexts = plain if isinstance(plain, list) else [plain]
+        if not contexts or not all(isinstance(one, (str, dict)) for one in contexts):
+            raise OptionError(
+                f"context {shown(str(plain))}: expected {{NAME: VALUE, ...}} for all lines, or a list with one for each"
+            )
+        return [self.schema.parse(one) for one in contexts]
 
-    def hand_over(self, generator: Any, decoders: list[Any], sample: dict[str, Any]) -> dict[str, Any]:
-        """Return the batch with what the hub said of its lines, and let the decoders know it for the words that they generate."""
-        given = getattr(generator, "contexts", None)
-        if given is not None:
-            numbers = sample["id"].tolist()
-            if len(given) > 1 and max(numbers) >= len(given):
-                raise DataError(f"context: {len(given)} of them for more lines: give one for all, or one for each")
-            chosen = joined([given[number] if len(given) > 1 else given[0] for number in numbers])
-            batch = utils.apply_to_sample(lambda values: values.to(sample["id"].device), chosen.of_lines(np.arange(len(numbers))))
-            sample = {**sample, "net_input": {**sample["net_input"], "context": batch}}
+    @contextmanager
+    def generating(self, decoders: list[Any], sample: dict[str, Any]) -> Iterator[None]:
+        """Let decoders know the contexts of a batch's lines for the words that they generate."""
         context = sample["net_input"].get("context")
         if context is None:
             context = self._batches.popleft() if self._batches else self.default_context()
+        elif context["index"].dim() == 2:  # of the positions of a text: each row is a line of its own, or cannot be gone on from
+            context = {**context, "index": context["index"][:, 0]}
         for decoder in decoders:
             decoder.given_context = context
-        return sample
+        try:
+            yield
+        finally:
+            for decoder in decoders:
+                decoder.given_context = self.default_context()
 
     def default_context(self) -> dict[str, Any] | None:
         """Return the context that the options give to all lines, as a batch of one line has it; None: they give none."""

@@ -50,6 +50,8 @@ class TranslationOutputHeadTask(TranslationTask):
             raise OptionError("translation has no lexicon tables: give --output-head deep_residual, say, or --lexicon-parts none")
         if settings.get("corrections", "none") != "none":
             raise OptionError("--corrections goes with --task wordnet_lexicon alone: leave it out")
+        if settings["context_dim"]:
+            raise OptionError("--context-dim goes with --task wordnet_lexicon alone: leave it out")
         if not from_checkpoint:
             mend_before_resuming(self.cfg)
             self.state.merge_state_dict({"groc": {"head": settings}})

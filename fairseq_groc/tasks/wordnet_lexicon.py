@@ -3,6 +3,7 @@
 import functools
 import logging
 import os
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ class WordnetLexiconTask(StreamTask):
     def __init__(self, cfg: WordnetLexiconConfig, dictionary: Dictionary):
         super().__init__(cfg)
         self.dictionary = dictionary
+        self._batches = deque()
         self._decoders: list[Any] = []
         self._prepared: list[Any] = []  # those that have their adapters
         self._trains = True  # not, if the model comes from a checkpoint to be used
@@ -95,6 +97,8 @@ class WordnetLexiconTask(StreamTask):
         if self._trains and options is self.cfg:
             refuse_unused_of_task(self.cfg, TASK)
         schema = self.find_schema(settings, saved.get("context"))
+        if self._trains:
+            self.check_context()
         block = self.cfg.tokens_per_sample or DEFAULT_BLOCK
         if not from_checkpoint:
             known = {} if schema is None else {"context": schema.as_dict()}
@@ -131,6 +135,7 @@ class WordnetLexiconTask(StreamTask):
         A loaded model gets them once: words that are added later change nothing in that. A model in training has none that
         were tuned.
         """
+        self.check_context()
         given = AdapterSettings.of(self.cfg)
         folder = Path(utils.split_paths(self.cfg.data)[0])
         for decoder in self._decoders:
@@ -215,8 +220,7 @@ class WordnetLexiconTask(StreamTask):
     ) -> Any:
         if constraints is not None:
             raise OptionError("constrained decoding is not supported for language models")
-        sample = self.hand_over(generator, self._decoders, sample)
-        with torch.no_grad():
+        with torch.no_grad(), self.generating(self._decoders, sample):
             if prefix_tokens is None and not isinstance(generator, SequenceScorer):
                 room = min(decoder.max_positions() for decoder in self._decoders)
                 prefix_tokens = prefix_of(sample, self.dictionary, room)

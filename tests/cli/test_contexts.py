@@ -10,6 +10,7 @@ import torch
 from cli_helpers import PLUGIN, evaluated, perplexity
 from test_resume_and_workers import SHIFT, as_killed, two_workers, weights
 
+from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.loading import load
 
 WORDS = {"sports": "run runs sat dog cat lion".split(), "arts": "green blue red big small old".split()}
@@ -114,6 +115,79 @@ def test_words_are_generated_in_context(commands, ours, data, model):
     assert said[1] == said[2] and any(word in WORDS["sports"] for word in said[0])
 
 
+def test_the_hub_takes_a_context_for_each_line_or_one_for_all(data, model):
+    hub, sports, arts = load(str(model), str(data / "data")), {"topic": "sports"}, {"topic": "arts"}
+    lines, contexts = ["the", "dog runs", "green", "blue red big", "cat sat"], [sports, arts, arts, sports, arts]
+
+    def best(lines, context):
+        found = hub.generate([hub.encode(line) for line in lines], beam=3, max_len_b=8, context=context, nbest=2)
+        return [[(hypo["tokens"].tolist(), pytest.approx(float(hypo["score"]), abs=1e-5)) for hypo in hypos] for hypos in found]
+
+    assert best(lines, contexts) == [best([line], context)[0] for line, context in zip(lines, contexts, strict=True)]
+    for wrong, message in (
+        ([], "expected {NAME: VALUE, ...} for all lines, or a list with one for each"),
+        (3, "expected {NAME: VALUE, ...} for all lines"),
+        ([sports, arts, sports], "3 contexts for 2 lines: expected one for each, or one for all"),
+    ):
+        for ask in (hub.sample, hub.score):
+            with pytest.raises(OptionError, match=re.escape(message)):
+                ask(["the", "the"], context=wrong)
+    hub.score("the", context=sports)
+    for ask in (hub.score, lambda text: hub.models[0](hub.encode(text).unsqueeze(0))):  # the last batch's is forgotten
+        with pytest.raises(OptionError, match="in Python, context="):
+            ask("the")
+
+
+def test_a_line_that_is_a_whole_text_is_gone_on_from(commands, data, model, tmp_path):
+    (tmp_path / "one.txt").write_text("the dog\n")
+    (tmp_path / "one.tsv").write_text("topic\tyear\nsports\t1991\n")
+    text = ["--test", tmp_path / "one.txt", "--context-test", tmp_path / "one.tsv", "--context-numeric", "year"]
+    commands.preprocess("--vocabulary-from", data / "data", *text, "--lexicon-path", "none", "--dest", tmp_path / "one")
+    options = ["--path", model, "--beam", "2", "--max-len-b", "8"]
+    found = [
+        re.findall(r"^H-0\t.*$", commands.ok("fairseq-generate", tmp_path / "one", *PLUGIN, *options, *more), re.M)
+        for more in ([], ["--sample-break-mode", "eos"])
+    ]
+    assert found[0] == found[1] and len(found[0]) == 1
+
+
+def test_a_typed_line_without_a_context_is_refused_whatever_comes_with_it(commands, data, model):
+    typed = data / "some.txt"
+    typed.write_text("topic=sports\tthe\nthe dog\n")
+    for size in ("1", "2"):
+        read = ["--input", typed, "--buffer-size", size, "--path", model, "--beam", "1", "--max-len-b", "8"]
+        output = commands.fails("fairseq-interactive", data / "data", *PLUGIN, *read)
+        assert "'the dog': expected NAME=VALUE,... and a tab before it, or --context for such lines" in output
+
+
+def test_a_model_that_reads_no_contexts(commands, ours, data, tmp_path):
+    """It says that a text's are not read, and refuses one that is given."""
+    trained = commands.train(data / "data", tmp_path, "--output-head", "tied", "--max-update", "2")
+    assert "train: the contexts of its lines are not read (--context-dim 0)" in trained
+    refused = "--context topic=sports: this model reads none"
+    assert refused in commands.fails(
+        "fairseq-train", data / "data", *PLUGIN, "--arch", "groc_lstm_lm_small", "--output-head", "tied", "--batch-size", "2",
+        "--optimizer", "sgd", "--lr", "1", "--save-dir", tmp_path / "not", "--context", "topic=sports",
+    )  # fmt: skip
+    given = ["--path", tmp_path / "checkpoint_last.pt", "--data", data / "data", "--context", "topic=sports"]
+    for command in (["evaluate"], ["score", data / "other.txt"], ["tune", "--split", "valid"]):
+        assert refused in ours(*command, *given, code=1)
+    assert refused in commands.fails("fairseq-eval-lm", data / "data", *PLUGIN, *given[:2], *given[4:])
+
+
+def test_models_that_number_contexts_in_other_ways_are_no_ensemble(commands, data, model, tmp_path):
+    if "groc" in model.parent.name:
+        pytest.skip("whatever the head")
+    same = ["--output-head", "tied", "--context-dim", "2", "--max-update", "2", "--no-epoch-checkpoints"]
+    for name, options in (("alike", []), ("other", ["--context-variables", "topic"])):
+        commands.train(data / "data", tmp_path / name, *same, *options)
+    lines = ["--sample-break-mode", "eos", "--batch-size", "4", "--beam", "2", "--max-len-b", "4"]
+    paths = {name: f"{model}:{tmp_path / name / 'checkpoint_last.pt'}" for name in ("alike", "other")}
+    assert commands.ok("fairseq-generate", data / "data", *PLUGIN, "--path", paths["alike"], *lines).count("\nH-") == 40
+    output = commands.fails("fairseq-generate", data / "data", *PLUGIN, "--path", paths["other"], *lines)
+    assert "the models of an ensemble have numbered contexts each in its own way" in output
+
+
 def test_topics_are_guessed(ours, data, model, tmp_path):
     out = tmp_path / "classified.json"
     printed = ours(
@@ -142,6 +216,10 @@ def test_topics_are_guessed(ours, data, model, tmp_path):
     table.write_text("town\nthere\n")
     refused = ours("classify", "--path", model, "--data", data / "data", "--variable", "topic", "--candidates", table, code=1)
     assert "expected columns topic and variables" in refused
+    for rows in ("", "sports\t1995\n", "sports\t1995\nsports\t1996\n", "sports\t1995\n\t1995\n"):
+        table.write_text(f"topic\tyear\n{rows}")
+        refused = ours("classify", "--path", model, "--data", data / "data", "--variable", "topic", "--candidates", table, code=1)
+        assert "expected two or more values of topic to guess, each in a row of its own" in refused
 
 
 def test_finetuning_into_other_values(commands, ours, data, model, tmp_path):
@@ -199,8 +277,22 @@ def test_other_commands_read_contexts(ours, data, model, tmp_path):
     ratios = dict(zip(found["words"], next(iter(found["ratios"].values())), strict=True))
     assert ratios["dog"] > 0 > ratios["green"] and (tmp_path / "ratios.html").exists() and (tmp_path / "ratios.png").exists()
     assert "sports: arts" in ours("contexts", *where, "--variable", "topic", "--out", tmp_path / "map.json")
+    ours("export", tmp_path / "words.txt", *where)
+    embeddings = load(str(model), str(data / "data")).models[0].decoder.embed_tokens.embedding_dim
+    assert (tmp_path / "words.txt").read_text().split()[1] == str(embeddings)  # without what meets contexts
     tuned = ours("tune", *where, "--split", "valid", "--weights", "0.1", "--thetas", "0.3", "--no-store")
     assert "local_weight" in tuned or "local-weight" in tuned
+
+
+def test_words_without_a_row_are_not_boosted(commands, ours, data, model, tmp_path):
+    if "groc" in model.parent.name:
+        pytest.skip("every word has an embedding")
+    (tmp_path / "new.txt").write_text("zigzags the dog\n")
+    text = ["--vocabulary-from", data / "data", "--test", tmp_path / "new.txt", "--lexicon-path", "none"]
+    commands.preprocess(*text, "--dest", tmp_path / "new")
+    where = ["--path", model, "--data", tmp_path / "new", "--split", "test", "--context", "missing"]
+    shown = ours("boosted", *where, "--contexts", "topic=sports", "topic=arts", "--top", "50")
+    assert "dog" in shown and "nan" not in shown and "zigzags" not in shown
 
 
 def test_a_vector_learns_from_a_text_without_contexts(ours, data, model, tmp_path):

@@ -168,6 +168,7 @@ def test_a_value_that_was_not_seen_is_unknown_and_warned_of(schema, caplog):
             "has 1 value of 2 in 2 training lines or more: expected two. Give a smaller --context-thr",
         ),
         (["topic", "a", "b"], [], 50, "has 0 values of 2 in 50 training lines or more"),
+        (["topic", "a", "<unknown>", "b"], [], 1, "context topic: 1 line with <unknown>, by which models call any other value"),
         (["year", "1990", "1990", "-"], ["year"], 1, "context year: is 1990 wherever it is given: expected numbers that vary"),
         (["year", "-"], ["year"], 1, "context year: is missing in every line: expected numbers that vary. Leave it out."),
         (["year", "1e308", "-1e308"], ["year"], 1, "context year: its numbers reach from -1e+308 to 1e+308, too far"),
@@ -177,6 +178,12 @@ def test_variables_that_say_nothing_are_refused(split, rows, numeric, threshold,
     with pytest.raises(OptionError) as error:
         Schema.of_training(split(*rows, numeric=numeric), threshold)
     assert message in str(error.value) and "train.tsv: context " in str(error.value)
+
+
+def test_variables_come_in_the_order_that_is_asked_for(split):
+    arrays = split("topic\tplace", "a\tx", "b\ty")
+    for names, expected in ((None, ["topic", "place"]), (["place", " topic"], ["place", "topic"]), (["place"], ["place"])):
+        assert [variable.name for variable in Schema.of_training(arrays, 1, names).variables] == expected
 
 
 def test_a_tenth_is_the_same_tenth_everywhere(split):

@@ -73,7 +73,9 @@ def test_every_encoder_in_context(model_of, tokens, encoder, adaptation):
         with pytest.raises(OptionError, match="factor_cell"):
             model_of(WORDS, "tied", schema=SCHEMA, encoder=encoder, **options("none", adaptation))
         return
-    model = model_of(WORDS, "tied", schema=SCHEMA, encoder=encoder, **options("none", adaptation))
+    model = model_of(WORDS, "tied", schema=SCHEMA, encoder=encoder, **options("rows", adaptation))
+    with torch.no_grad():
+        model.decoder.matrices.context_rows.weight.zero_()
     one, two = (scores(model, tokens, batch_of(*topics)) for topics in ((1, 2), (2, 1)))
     assert bool(torch.equal(one, two)) == (adaptation == "none")
     torch.testing.assert_close(scores(model, tokens.flip(0), batch_of(2, 1)), one.flip(0))
@@ -215,7 +217,7 @@ def test_an_unknown_value_is_the_mean_of_the_others_unless_training_had_some(mod
 def test_a_dropped_variable_is_as_unknown(model_of):
     embedding = model_of(WORDS, "tied", schema=SCHEMA, context_dropout=0.5, **options("shift")).decoder.contexts.embedding.train()
     torch.manual_seed(1)
-    made = embedding(torch.ones(400, 1).long(), torch.zeros(400, 0))
+    made = embedding(*embedding.dropped(torch.ones(400, 1).long(), torch.zeros(400, 0)))
     unknown = (made == embedding.tables[0].weight[0]).all(1)
     assert 150 < int(unknown.sum()) < 250 and bool((made[~unknown] == embedding.tables[0].weight[1]).all())
 
@@ -232,12 +234,70 @@ def test_values_move_by_name_and_other_variables_are_refused(model_of):
         model_of(WORDS, "tied", schema=MORE, **options("shift")).load_state_dict(old.state_dict())
 
 
+def test_columns_of_another_order_and_cycles_of_another_period_are_refused(model_of):
+    def state(*variables):
+        return model_of(WORDS, "tied", schema=Schema(variables), **options("shift")).state_dict()
+
+    place, hour = Variable("place", "category", ("x", "y"), (1, 1)), Variable("hour", "cycle", period=24.0)
+    model = model_of(WORDS, "tied", schema=Schema((TOPIC, place)), **options("shift"))
+    with pytest.raises(OptionError, match=r"in the same order \(--context-variables place,topic\)"):
+        model.load_state_dict(state(place, TOPIC))
+    model = model_of(WORDS, "tied", schema=Schema((TOPIC, hour)), **options("shift"))
+    model.load_state_dict(state(TOPIC, hour))
+    with pytest.raises(OptionError, match="have cycles of 12, those of the data of 24"):
+        model.load_state_dict(state(TOPIC, hour._replace(period=12.0)))
+
+
+def test_an_unknown_value_scores_words_as_the_mean_of_the_values_where_words_have_numbers_for_each(model_of, tokens):
+    for unknown in (0, 5):
+        schema = Schema((TOPIC._replace(unknown=unknown),))
+        model = model_of(WORDS, "tied", schema=schema, **options("one-hot", "none"))
+        rows = model.decoder.matrices.context_rows.weight
+        with torch.no_grad():
+            if not unknown:
+                rows[:, 0] = 0.75 * rows[:, 1] + 0.25 * rows[:, 2]
+            expected = scores(model, tokens, batch_of(0, 1))
+            rows[:, 0] = 0 if not unknown else rows[:, 0]
+            one_hot = model.decoder.contexts.embedding.one_hot(0, torch.tensor([[0], [2]]))
+        torch.testing.assert_close(scores(model, tokens, batch_of(0, 1)), expected)
+        assert one_hot.tolist() == [[1, 0, 0] if unknown else [0, 0.75, 0.25], [0, 0, 1]]
+
+
+def test_a_dropped_value_has_a_number_of_its_own_and_every_parameter_a_gradient(model_of, tokens):
+    model = model_of(WORDS, "tied", schema=SCHEMA, context_dropout=0.5, **options("one-hot", "none")).train()
+    torch.manual_seed(1)
+    model(tokens.repeat(8, 1), context=batch_of(*[1, 2] * 8))[0].log_softmax(-1)[..., 4].sum().backward()
+    assert bool((model.decoder.matrices.context_rows.weight.grad != 0).any(0).all())
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_what_words_have_for_values_moves_by_the_values_names(model_of, tokens):
+    old = model_of(WORDS, "tied", schema=SCHEMA, **options("one-hot", "none"))
+    new = Schema((TOPIC._replace(values=("arts", "music", "sports"), counts=(3, 2, 1)),))
+    model = model_of(WORDS, "tied", schema=new, **options("one-hot", "none"))
+    model.load_state_dict(old.state_dict(), strict=True)
+    torch.testing.assert_close(scores(model, tokens, batch_of(1, 3)), scores(old, tokens, batch_of(2, 1)))
+    assert not bool(model.decoder.matrices.context_rows.weight[:, 2].any())
+
+
+@pytest.mark.parametrize("precision", [torch.float16, torch.bfloat16])
+def test_numbers_are_exact_in_half_precision(model_of, precision):
+    stamp = Variable("stamp", "number", mean=1.5e9, deviation=3e7)
+    embedding = model_of(WORDS, "tied", schema=Schema((stamp,)), **options("shift")).decoder.contexts.embedding
+    given = torch.tensor([[1.5e9], [1.53e9]], dtype=torch.float64)
+    expected = embedding(torch.empty(2, 0).long(), given)
+    made = embedding.to(precision)(torch.empty(2, 0).long(), given)
+    assert made.dtype == precision and embedding.mean.dtype == torch.float64
+    torch.testing.assert_close(made.float(), expected, rtol=0.02, atol=0.02)
+
+
 @pytest.mark.parametrize(
     ("schema", "more", "reason"),
     [
         (None, options("shift"), "say nothing of their lines"),
         (MORE, options("one-hot"), "one category, not topic"),
         (SCHEMA, options("shift", "factor"), "factor_cell"),
+        (SCHEMA, options("none", "none"), "would change nothing"),
     ],
 )
 def test_what_no_model_has_is_refused(model_of, schema, more, reason):

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from dynamics import BLOCK, DECAY, EOS, EPSILON, PAD, SETTINGS, WORDS, adapt, scores_of
+from dynamics import BLOCK, DECAY, EOS, EPSILON, PAD, SETTINGS, WORDS, adapt, random_statistics, scores_of
 
+from fairseq_groc.adapters.statistics import load_statistics, path_of, save_statistics
 from fairseq_groc.contexts.schema import Contexts, Schema, Variable
 from fairseq_groc.encoders import ENCODERS
 from fairseq_groc.errors import OptionError
@@ -83,3 +84,32 @@ def test_every_stream_has_its_own_vector(build, batches, as_lines):
 def test_a_model_without_contexts_has_no_vector(model_of):
     with pytest.raises(OptionError, match="reads no contexts"):
         adapt(model_of(WORDS, "tied"), LEARNS)
+
+
+@pytest.mark.parametrize("choice", ["all", "encoder", "head", "features", "context"])
+@pytest.mark.parametrize("bias", ["shift", "rows", "one-hot"])
+def test_statistics_of_a_model_that_reads_contexts_come_back(build, tmp_path, bias, choice):
+    """The rows of a context's values do not move with the words of a dictionary."""
+    decoder = build(bias=bias).decoder
+    leaves, digest = decoder.leaves(choice), decoder.rowless_fingerprint()
+    saved = random_statistics(leaves)
+    save_statistics(path_of(tmp_path, digest, choice), digest, saved, decoder, leaves.rows)
+    found = load_statistics(tmp_path, decoder, choice)
+    assert found.rms.keys() == saved.rms.keys() and all(torch.equal(found.rms[name], one) for name, one in saved.rms.items())
+
+
+def test_rows_of_words_for_contexts_learn_with_the_head_and_rows_of_values_with_the_encoder(build):
+    decoder = build().decoder
+    values, words = "contexts.embedding.tables.0.weight", "words.context_rows.weight"
+    for choice, learned in (("encoder", {values}), ("head", {values, words}), ("all", {values, words})):
+        leaves = decoder.leaves(choice)
+        assert leaves.tensors.keys() & {values, words} == learned and values not in leaves.rows
+        assert (words in leaves.rows) == (words in learned)
+
+
+def test_the_values_of_contexts_are_part_of_what_a_model_is_known_by(build):
+    decoder = build().decoder
+    before = decoder.rowless_fingerprint()
+    with torch.no_grad():
+        decoder.contexts.embedding.tables[0].weight[1] += 1
+    assert decoder.rowless_fingerprint() != before
