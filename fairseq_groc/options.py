@@ -51,6 +51,7 @@ TRAINING = {
     ),
     "composed_lr_scale": Option(1.0, "learning rate of what composes word embeddings, as a share of --lr", "share"),
 }
+CONTEXTS = ("context_adaptation", "context_bias", "context_dropout", "context_rank")  # what a context changes, and how
 SHARED_OPTIONS = ChainMap(COMMON, TRAINING, HEADS.options)  # those that are registered later are in it, too
 
 
@@ -117,11 +118,30 @@ def refuse_unused(given: Iterable[str], taken: Iterable[str], chosen: str) -> No
             raise OptionError(f"{flag(name)}: {chosen} does not take it. Leave it out.")
 
 
+def refuse_without_contexts(given: Iterable[str], cfg: Any) -> None:
+    """Refuse options of contexts that change nothing.
+
+    Args:
+        given: names of options
+        cfg: has ``context_dim`` and ``context_adaptation``, or their defaults
+
+    Raises:
+        OptionError: with the first of them.
+    """
+    size, adaptation = (getattr(cfg, name, COMMON[name].default) for name in ("context_dim", "context_adaptation"))
+    for name in given:
+        if name in CONTEXTS and not size:
+            raise OptionError(f"{flag(name)} does nothing without --context-dim: give both, or leave it out")
+        if name == "context_rank" and adaptation != "factor":
+            raise OptionError("--context-rank does nothing without --context-adaptation factor: give both, or leave it out")
+
+
 def refuse_unused_of_task(cfg: Any, task: str) -> None:
     """Refuse what a task's head does not take, unless it is the default."""
     config = TASK_DATACLASS_REGISTRY[task]()
     given = [name for name in SHARED_OPTIONS if _plain(getattr(cfg, name)) != getattr(config, name)]
     refuse_unused(given, {**TRAINING, **options_of(cfg.output_head)}, f"--output-head {cfg.output_head}")
+    refuse_without_contexts(given, cfg)
 
 
 def read_numbers(args: argparse.Namespace) -> None:

@@ -29,6 +29,7 @@ from fairseq_groc.options import (
     options_of,
     read_numbers,
     refuse_unused,
+    refuse_without_contexts,
     widen,
 )
 from fairseq_groc.presets import PRESETS
@@ -177,6 +178,7 @@ def _refuse_unused(args: Any, typed: Set[str]) -> None:
         refuse_unused(typed & SHARED_OPTIONS.keys(), {**TRAINING, **options_of(head)}, f"--output-head {head}")
     ENCODERS.find(encoder)
     refuse_unused(typed & ENCODERS.options.keys(), ENCODERS.taken[encoder], f"--prefix-encoder {encoder}")
+    refuse_without_contexts(sorted(typed & (SHARED_OPTIONS.keys() | ENCODERS.options.keys())), args)
 
 
 ARCH_CONFIG_REGISTRY["groc_lstm_lm"] = _architecture({})  # so that the task is checked here too

@@ -177,6 +177,12 @@ def test_no_preset_takes_the_place_of_what_is_given(arch):
         ("groc_lstm_lm --output-head tied --output-depth 0", "--output-depth: --output-head tied does not take it. Leave it out"),
         ("groc_lstm_lm_small --num-softmaxes 2", "--num-softmaxes: --output-head compositional_output does not take it"),
         ("groc_lstm_lm --output-head adaptive --corrections both", "--corrections: --output-head adaptive does not take it"),
+        ("groc_lstm_lm --context-bias rows", "--context-bias does nothing without --context-dim: give both, or leave it out"),
+        ("factor_cell_lm_agnews_unadapted --context-dropout 0.1", "--context-dropout does nothing without --context-dim"),
+        (
+            "groc_lstm_lm --prefix-encoder factor_cell --context-dim 2 --context-rank 3",
+            "--context-rank does nothing without --context-adaptation factor: give both, or leave it out",
+        ),
         ("groc_lstm_lm --weight-dropout 0.5", "--weight-dropout: --prefix-encoder lstm does not take it. Leave it out"),
     ],
 )
@@ -187,6 +193,8 @@ def test_what_the_chosen_part_does_not_take_is_refused(arguments, message):
 
 
 def test_other_models_refuse_it_too():
+    with pytest.raises(OptionError, match="--context-bias does nothing without --context-dim: give both, or leave it out"):
+        refuse_unused_of_task(WordnetLexiconConfig(output_head="tied", context_bias="rows"), "wordnet_lexicon")
     with pytest.raises(OptionError, match="--output-depth: --output-head tied does not take it. Leave it out"):
         refuse_unused_of_task(WordnetLexiconConfig(output_head="tied", output_depth=1), "wordnet_lexicon")
 
