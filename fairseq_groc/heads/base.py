@@ -63,7 +63,7 @@ class OutputHead(nn.Module):
             outputs: E_out
             bias: b, -inf for impossible words
         """
-        return F.linear(self._meeting(h), outputs, bias)
+        return F.linear(self.meeting(h), outputs, bias)
 
     def losses(
         self, h: Tensor, outputs: Tensor, bias: Tensor, targets: Tensor, ignore_index: int, chunk: int = DEFAULT_CHUNK
@@ -74,13 +74,14 @@ class OutputHead(nn.Module):
             h: (N, d)
             targets: (N), words or ``ignore_index``, where the loss is 0
         """
-        return chunked_cross_entropy(self._meeting(h), outputs, bias, targets, ignore_index, chunk)
+        return chunked_cross_entropy(self.meeting(h), outputs, bias, targets, ignore_index, chunk)
 
     def query(self, h: Tensor) -> Tensor:
         """Return what meets the output embeddings, (..., width)."""
         return h
 
-    def _meeting(self, h: Tensor) -> Tensor:
+    def meeting(self, h: Tensor) -> Tensor:
+        """Return what meets all numbers that words have: ``query`` of h, and what is appended to h for contexts."""
         if not self.appended:
             return self.query(h)
         return torch.cat([self.query(h[..., : -self.appended]), h[..., -self.appended :]], dim=-1)

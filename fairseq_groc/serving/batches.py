@@ -8,10 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.data.streams import Block
 from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK
+from fairseq_groc.modules.normalizers import log_normalizers
 from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of
 
 TOGETHER = 1_024  # positions of a batch
@@ -42,11 +45,15 @@ class Edges(NamedTuple):
     Args:
         of: which of them each token is, line after line
         rows, positions: where each is for the first time
+        prefixes: which of the distinct beginnings each comes after
+        first: of the edges after each beginning
     """
 
     of: list[int]
     rows: list[int]
     positions: list[int]
+    prefixes: list[int]
+    first: list[int]
 
 
 def edges_of(lines: Sequence[Sequence[int]], roots: Sequence[int]) -> Edges:
@@ -56,7 +63,8 @@ def edges_of(lines: Sequence[Sequence[int]], roots: Sequence[int]) -> Edges:
         roots: what each line begins with before its first word: the number of its context
     """
     found: dict[tuple[int, int], int] = {}
-    edges = Edges([], [], [])
+    beginnings: dict[int, int] = {}
+    edges = Edges([], [], [], [], [])
     for row, (line, root) in enumerate(zip(lines, roots, strict=True)):
         before = -1 - root
         for position, word in enumerate(line):
@@ -64,6 +72,10 @@ def edges_of(lines: Sequence[Sequence[int]], roots: Sequence[int]) -> Edges:
             if number == len(edges.rows):
                 edges.rows.append(row)
                 edges.positions.append(position)
+                prefix = beginnings.setdefault(before, len(beginnings))
+                if prefix == len(edges.first):
+                    edges.first.append(number)
+                edges.prefixes.append(prefix)
             edges.of.append(number)
             before = number
     return edges
@@ -103,10 +115,24 @@ def log_probabilities(model: Any, lines: Sequence[Sequence[int]], contexts: Cont
         return [row[: len(line)] for row, line in zip(found.tolist(), lines, strict=True)]
     edges = edges_of(lines, [0] * len(lines) if contexts is None else _roots(contexts))
     at = torch.tensor(edges.rows, device=device), torch.tensor(edges.positions, device=device)
-    h = torch.cat(states, dim=1)[at].unsqueeze(0)  # (1, edges, d)
-    found = -decoder.losses(h, extra, matrices, target[at].unsqueeze(0), DEFAULT_CHUNK)[0]
-    values, tokens = numbers_of("model", found)[0].tolist(), iter(edges.of)
+    h, targets = torch.cat(states, dim=1)[at], target[at]  # (edges, d), (edges)
+    if decoder.matrices.head.plain_softmax and (decoder.adapter is None or decoder.adapter.settings.new_word_discount == 1):
+        found = _of_edges(decoder, edges, h, targets, *matrices)
+    else:
+        found = -decoder.losses(h.unsqueeze(0), extra, matrices, targets.unsqueeze(0), DEFAULT_CHUNK)[0][0]
+    values, tokens = numbers_of("model", found).tolist(), iter(edges.of)
     return [[values[next(tokens)] for _ in line] for line in lines]
+
+
+def _of_edges(decoder: Any, edges: Edges, h: Tensor, targets: Tensor, outputs: Tensor, bias: Tensor) -> Tensor:
+    """Return the log-probabilities of words by a softmax that is normalised once for each beginning, (edges)."""
+    met = decoder.matrices.head.meeting(h)
+    sums = log_normalizers(met[edges.first], outputs, bias)
+    scores = (met * F.embedding(targets, outputs)).sum(-1) + bias[targets]
+    lprobs = scores.float() - sums[edges.prefixes]
+    if decoder.adapter is not None:
+        lprobs = decoder.adapter.uniform_at(lprobs, targets)
+    return lprobs.clamp(min=LOG_ZERO)
 
 
 def _roots(contexts: Contexts) -> list[int]:
