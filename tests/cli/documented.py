@@ -19,6 +19,7 @@ STORIES = {
     "docs/adaptation.md": (),
     "docs/training.md": ("distributed-rank",),  # test_resume_and_workers.py
     "docs/any_vocabulary.md": (),
+    "docs/serving.md": (),
     "docs/analyses.md": ("training-speed", "explain cat"),  # test_training_speed.py, test_pipeline.py
     "examples/any_fairseq_lm/README.md": (),
     "examples/translation/README.md": (),
