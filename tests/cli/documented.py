@@ -24,6 +24,7 @@ STORIES = {
     "docs/heads.md": (),
     "docs/lexicons.md": ("explain cat", "glossary.tsv"),  # test_pipeline.py, test_lexicon_options.py
     "docs/contexts.md": (),
+    "docs/serving.md": (),
     "examples/any_fairseq_lm/README.md": (),
     "examples/translation/README.md": (),
     "docs/encoders.md": (),

@@ -183,6 +183,18 @@ def fields(before: bytes, after: bytes) -> bool:
     return bool(texts) and not RESERVED & {word for text in texts for word in " ".join(text).split()}
 
 
+def hypotheses(before: bytes, after: bytes) -> bool:
+    """Columns in any order, and others; scores are finite numbers."""
+    lines = [line.split("\t") for line in after.decode().split("\n") if line] if is_text(after) else [[]]
+    if not {"id", "text"} <= set(lines[0]) or len(lines) < 2 or any(len(line) < len(lines[0]) for line in lines):
+        return False
+    return not RESERVED & {word for line in lines[1:] for word in line[lines[0].index("text")].split()}
+
+
+def references(before: bytes, after: bytes) -> bool:
+    return is_text(after) and all("\t" in line for line in after.decode().split("\n") if line)
+
+
 def never(before: bytes, after: bytes) -> bool:
     return False
 
@@ -199,6 +211,8 @@ KINDS: dict[str, tuple[Callable[[bytes, bytes], bool], bool]] = {
     "limit.txt": (plain_text, False),
     "forms.txt": (free_dictionary, False),
     "nbest.txt": (fields, False),
+    "list.txt": (hypotheses, False),
+    "said.txt": (references, False),
     "sources/*": (always, False),  # a checksum is at the end of it, and only the beginning is read
     "*.txt": (plain_text, False),
     "topics.tsv": (contexts, False),

@@ -86,6 +86,11 @@ RECIPES: dict[str, Recipe] = {
     "score-open": Recipe(f"score - {MODEL} --open-vocabulary {LEXICON}", SCORE, numbers=("--new-word-mass",), stdin="text.txt"),
     "score-limit": Recipe(f"score text.txt {MODEL} --limit-vocabulary limit.txt {LEXICON}", ("limit.txt", "lexicon.tsv")),
     "score-field": Recipe(f"score nbest.txt {MODEL} --field 2", ("nbest.txt",)),
+    "rescore": Recipe(f"rescore list.txt {MODEL} --out out.tsv --scores out.txt", ("list.txt", *SCORE[:-1])),
+    "rescore-tune": Recipe(
+        f"rescore list.txt {MODEL} --tune said.txt --tune-ids ids.txt --add-words {LEXICON} --out out.tsv",
+        ("list.txt", "said.txt", "ids.txt"),
+    ),
     "evaluate": Recipe(f"evaluate {SPLIT} --streams 2 --verify-normalization 2 --out out.json", VALID),
     "evaluate-caches": Recipe(f"evaluate {SPLIT} {EVERY_CACHE}", ("remembered/*", "data/valid.*")),
     "tune": Recipe(
@@ -177,6 +182,11 @@ def make_world(folder: Path, corpus: Path, models: dict[str, Path], commands) ->
     shutil.move(folder / "trained" / "checkpoint_last.pt", folder / "known.pt")
     shutil.rmtree(folder / "trained")
     (folder / "nbest.txt").write_text("".join(f"0\t{line}\tx\n" for line in text.splitlines()))
+    said = [line for line in text.splitlines() if line]
+    hypotheses = "".join(f"u{i}\t{line}\t-1.5\nu{i}\t{line} mat\t-1\n" for i, line in enumerate(said))
+    (folder / "list.txt").write_text(f"id\ttext\tacoustic\n{hypotheses}")
+    (folder / "said.txt").write_text("".join(f"u{i}\t{line}\n" for i, line in enumerate(said)))
+    (folder / "ids.txt").write_text("u0\nu1\nu2\n")
     (folder / "limit.txt").write_text("the 9\ncat 3\nsat 3\nhound 1\n")
     (folder / "forms.txt").write_text("kitty 2\nfast 1\nfoot 1\nhound 1\n")
     (folder / "sources").mkdir()
