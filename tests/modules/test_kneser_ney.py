@@ -143,3 +143,15 @@ def test_every_history_of_a_small_vocabulary_sums_to_one():
     for first, second in pairs:
         p = ngrams.distributions(ngrams.histories(np.array([first, second]), np.full(2, -1)))
         np.testing.assert_allclose(p.sum(1), 1, rtol=1e-6)
+
+
+def test_a_word_that_training_lacks_is_taken_for_no_other():
+    """Not for the last word after the word before, whose n-gram has the number before."""
+    ngrams, _ = train(flat(text_of(50)), V, END, 3)
+    for word in range(V):
+        histories = ngrams.histories(np.array([word, -1]), np.full(2, -1))
+        np.testing.assert_array_equal(histories[:, 1], -1)
+        after = np.repeat(histories[:, :1], 2, axis=1)
+        p = ngrams.probabilities(after, np.array([-1, V - 1]), spread=V + 1)
+        gamma = ngrams.levels[0].gammas[word]
+        assert p[0] == pytest.approx(gamma * ngrams.floor / (V + 1), rel=1e-6)
