@@ -6,7 +6,7 @@ import copy
 import math
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,9 +19,6 @@ from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of
 from fairseq_groc.open_vocabulary.new_words import NewWordMass
 from fairseq_groc.serving.vocabulary import Allowed
-
-if TYPE_CHECKING:
-    from fairseq_groc.serving.scorer import Scorer
 
 SCORED = SPECIAL[2:]  # </s> and <unk>: symbols that a text has
 
@@ -90,12 +87,12 @@ class Stream:
     ``scorer.stream()`` begins one, behind a ``</s>``. A stream belongs to one thread at a time; copies may go to others.
 
     Args:
-        scorer: whose model it reads with
+        scorer: a ``Scorer``, whose model it reads with
         allowed: what it may predict
         context: of the text
     """
 
-    def __init__(self, scorer: Scorer, allowed: Allowed, context: Contexts | None = None):
+    def __init__(self, scorer: Any, allowed: Allowed, context: Contexts | None = None):
         self._scorer, self._allowed = scorer, allowed
         if scorer.decoder.adapter is not None:
             for adapter in scorer.decoder.adapter.new_adapters().values():
