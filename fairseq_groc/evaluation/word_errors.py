@@ -14,6 +14,7 @@ from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.nbest import Floats, NBest, best_of, weighted
 
 STEPS = 100  # of L-BFGS from each beginning
+NEARLY = 0.01  # what no weight of a score begins below: at 0 the square's gradient is 0
 
 
 def errors_of(references: Sequence[str], hypotheses: Sequence[str]) -> NDArray[np.int64]:
@@ -40,9 +41,9 @@ def tuned_weights(nbest: NBest, features: Floats, errors: NDArray[np.int64], cho
     """Return the weights of features, (F), with the fewest errors of the best hypotheses of some utterances.
 
     The number is constant nearly everywhere. What is minimised is the mean number of errors under p(hypothesis) = softmax of the
-    weighted sums, by L-BFGS from each feature alone and from all of them (minimum risk: Smith and Eisner 2006); of all that is
-    found the weights win whose best hypotheses have the fewest errors, then the smaller mean. Features are
-    divided by their standard deviations within utterances first.
+    weighted sums, by L-BFGS from each score alone and from all of them, where scores have weights of 0 or more (minimum risk: Smith
+    and Eisner 2006). Of all that is found and began, the weights win whose best hypotheses have the fewest errors, then the smaller
+    mean. Features are divided by their standard deviations within utterances first.
 
     Args:
         features: (N, F)
@@ -79,17 +80,21 @@ def tuned_weights(nbest: NBest, features: Floats, errors: NDArray[np.int64], cho
 
 
 def _minimum(risk: Any, begin: Floats) -> Floats:
-    weights = torch.from_numpy(begin.copy()).requires_grad_()
-    optimizer = torch.optim.LBFGS([weights], max_iter=STEPS, line_search_fn="strong_wolfe")
+    roots = torch.from_numpy(np.append(np.sqrt(begin[:-1] + NEARLY), begin[-1])).requires_grad_()
+
+    def weights() -> torch.Tensor:
+        return torch.cat([roots[:-1].square(), roots[-1:]])
+
+    optimizer = torch.optim.LBFGS([roots], max_iter=STEPS, line_search_fn="strong_wolfe")
 
     def step() -> Any:
         optimizer.zero_grad()
-        loss = risk(weights)
+        loss = risk(weights())
         loss.backward()
         return loss
 
     optimizer.step(step)
-    found: Floats = weights.detach().numpy()
+    found: Floats = weights().detach().numpy()
     return found if np.isfinite(found).all() else begin
 
 

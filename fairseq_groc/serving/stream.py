@@ -87,7 +87,7 @@ class Stream:
     ``scorer.stream()`` begins one, behind a ``</s>``. A stream belongs to one thread at a time; copies may go to others.
 
     Args:
-        scorer: whose model it reads with
+        scorer: a ``Scorer``, whose model it reads with
         allowed: what it may predict
         context: of the text
     """

@@ -80,9 +80,9 @@ def test_processes_get_a_scorer_with_its_words(scorer):
 
 
 def test_words_of_a_call_come_from_the_data_s_lexicon(scorer):
-    scorer.score(["the hound"], vocabulary=["the", "hound"])
-    assert scorer.decoder.matrices.added == {"hound": FileLexicon(LEXICON[1]).lookup("hound", 10, 10)}
-    assert scorer.decoder.matrices.added["hound"].relations
+    scorer.score(["the puppy"], vocabulary=["the", "puppy"])
+    assert scorer.decoder.matrices.added == {"puppy": FileLexicon(LEXICON[1]).lookup("puppy", 10, 10)}
+    assert scorer.decoder.matrices.added["puppy"].relations
 
 
 @pytest.mark.parametrize(
