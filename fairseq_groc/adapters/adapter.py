@@ -260,4 +260,4 @@ class Adapter:
 
     def uniform_mass(self, mass: Tensor, words: Tensor) -> Tensor:
         """Return the log of the smoothed mass of some words, a mask (V), from the log of what it was before."""
-        return uniform_mass(mass, self.settings.uniform_weight, self.real.to(mass.device), words)
+        return uniform_mass(mass, self.settings.uniform_weight, self.real.to(mass.device), words.to(mass.device))

@@ -114,7 +114,7 @@ class Distribution:
 
     def beside(self, lprobs: Tensor, positions: slice) -> Tensor:
         """Return the log of what is mixed into the log-probabilities of the model at some positions, (n, V)."""
-        known = self.known if self.known.dim() == 1 else self.known[positions]
+        known = (self.known if self.known.dim() == 1 else self.known[positions]).to(lprobs.device)
         mass = lprobs.masked_fill(~known, -math.inf).logsumexp(-1, keepdim=True)
         return torch.where(known, self.whole(positions).to(lprobs) + mass, lprobs)
 

@@ -68,12 +68,13 @@ class Said(Distribution):
         return Said(self._opened, self._histories, self._opened.known(real))
 
     def mass_at(self, targets: Tensor) -> tuple[Tensor, Tensor]:
-        numbers = self._opened.numbers(self.known.size(-1))[targets.cpu().numpy()]
-        p = torch.from_numpy(self._opened.ngrams.probabilities(self._histories, numbers)).to(targets.device)
+        device, numbers = targets.device, self._opened.numbers(self.known.size(-1))[targets.cpu().numpy()]
+        p = torch.from_numpy(self._opened.ngrams.probabilities(self._histories, numbers))
         if not self._all:
             p = p / self._shares(slice(None)).sum(1)
-        there = self.known[targets] if self.known.dim() == 1 else self.known.gather(1, targets.unsqueeze(1)).squeeze(1)
-        return p.masked_fill(~there, 0).log(), there
+        known, targets = self.known.cpu(), targets.cpu()
+        there = known[targets] if known.dim() == 1 else known.gather(1, targets.unsqueeze(1)).squeeze(1)
+        return p.masked_fill(~there, 0).log().to(device), there.to(device)
 
     def whole(self, positions: slice) -> Tensor:
         shares = self._shares(positions)
@@ -83,8 +84,8 @@ class Said(Distribution):
         """Return p of the words that are known, 0 for all others, (n, V); without some of the n-gram's words it sums to less."""
         numbers = self._opened.numbers(self.known.size(-1))
         found = self._opened.ngrams.distributions(self._histories[:, positions])
-        shares = torch.from_numpy(np.where(numbers >= 0, found[:, np.maximum(numbers, 0)], 0)).to(self.known.device)
-        return shares * (self.known if self.known.dim() == 1 else self.known[positions])
+        shares = torch.from_numpy(np.where(numbers >= 0, found[:, np.maximum(numbers, 0)], 0))
+        return shares * (self.known if self.known.dim() == 1 else self.known[positions]).cpu()
 
 
 @register_cache("ngram", ngram_path=Option(None, "folder from python -m fairseq_groc ngram, or an ARPA file", "folder"))
