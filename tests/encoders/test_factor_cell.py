@@ -329,8 +329,9 @@ def test_in_half_precision_it_is_near(x, index):
 
 
 def test_an_adaptation_needs_contexts(x):
-    with pytest.raises(OptionError, match="--context-adaptation concat: the data says nothing of its lines"):
-        encoder(context_adaptation="concat", context_dim=0)
+    with pytest.raises(OptionError, match="--context-adaptation factor: contexts have no vectors. Give --context-dim K"):
+        encoder(context_adaptation="factor", context_dim=0)
+    assert encoder(context_adaptation="concat", context_dim=0).adaptation == "none"  # the default, where none are read
     for adaptation in ("concat", "factor"):
         with pytest.raises(
             OptionError, match=f"--context-adaptation {adaptation}: expected the contexts of a batch's lines, got"
