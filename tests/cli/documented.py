@@ -35,7 +35,8 @@ RECIPES = {
     "examples/papers/README.md": ("background.py",),  # test_papers_queue.py
     "docs/results.md": (),
     "docs/performance.md": ("torchrun",),  # test_resume_and_workers.py
-    "benchmarks/README.md": ("training_speed", "record.py"),  # test_benchmarks.py
+    "examples/context/README.md": ("examples/context",),  # test_context_texts.py, test_context_example.py
+    "benchmarks/README.md": ("record.py",),  # test_benchmarks.py
     **{f"examples/papers/results/{path.name}": () for path in (ROOT / "examples/papers/results").glob("*-*-*.md")},
 }
 COMMAND = re.compile(
