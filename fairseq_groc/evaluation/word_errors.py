@@ -40,10 +40,10 @@ def _errors(chunk: Any) -> int:
 def tuned_weights(nbest: NBest, features: Floats, errors: NDArray[np.int64], chosen: NDArray[np.bool_]) -> Floats:
     """Return the weights of features, (F), with the fewest errors of the best hypotheses of some utterances.
 
-    The number is constant nearly everywhere. What is minimised is the mean number of errors under p(hypothesis) = softmax of the
-    weighted sums, by L-BFGS from each score alone and from all of them, where scores have weights of 0 or more (minimum risk: Smith
-    and Eisner 2006). Of all that is found and began, the weights win whose best hypotheses have the fewest errors, then the smaller
-    mean. Features are divided by their standard deviations within utterances first.
+    The number is constant nearly everywhere. What is minimised is the mean number of errors under p(hypothesis) = softmax of
+    the weighted sums, by L-BFGS from each score alone and from all of them, where scores have weights of 0 or more (minimum
+    risk: Smith and Eisner 2006). Of all that is found and began, the weights win whose best hypotheses have the fewest errors,
+    then the smaller mean. Features are divided by their standard deviations within utterances first.
 
     Args:
         features: (N, F)
