@@ -2,6 +2,7 @@
 
 import logging
 import math
+import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -67,6 +68,7 @@ def run(args: Namespace) -> None:
     _check(args)
     scores = tuple(args.score_fields) if args.score_fields else None
     nbest = read_nbest(args.nbest, Columns(args.id_field, args.text_field, scores))
+    _check_replaced(args, nbest)
     names, _ = features_of(nbest, [0.0] * len(nbest.texts))
     weights = parse_weights(args.weights, names) if args.weights else np.array([1.0] * (len(names) - 1) + [0.0])
     references = read_references(args.tune, nbest.ids) if args.tune else {}
@@ -105,6 +107,23 @@ def _check(args: Namespace) -> None:
     for option, path in (("--out", args.out), ("--scores", args.scores)):
         if path:
             check_place(option, path)
+
+
+def _check_replaced(args: Namespace, nbest: NBest) -> None:
+    """Refuse to replace what is no earlier result.
+
+    Raises:
+        OptionError: which file.
+    """
+    earlier = {"--out": rf"({'|'.join(map(re.escape, nbest.ids))})\t[^\t]*", "--scores": r"(-?\d+\.\d{4}|-inf)\t\d+\t.*"}
+    read = [path.resolve() for path in (args.nbest, args.tune, args.tune_ids) if path]
+    for option, path in (("--out", args.out), ("--scores", args.scores)):
+        if not path or not path.exists():
+            continue
+        with open(path, encoding="utf-8", errors="replace") as file:
+            first = file.readline().rstrip("\n")
+        if path.resolve() in read or not (first == "" or re.fullmatch(earlier[option], first)):
+            raise OptionError(f"{option} {path} exists and is no earlier result: give another name")
 
 
 def _scored(nbest: NBest, args: Namespace) -> list[LineScore]:

@@ -83,10 +83,15 @@ def test_words_are_added_or_named(ours, lists, corpus, models, tmp_path, caplog)
         (["--out", "nowhere/best"], "there is no folder"),
         (["--out", "best", "--weights", "am=1"], "--weights 'am=1': expected NAME=NUMBER, with a name of lm, acoustic, words"),
         (["--out", "best", "--text-field", "txt"], "no column 'txt'"),
+        (["--out", "mine"], "--out mine exists and is no earlier result"),
+        (["--scores", "mine"], "--scores mine exists and is no earlier result"),
+        (["--out", "said", "--tune", "said"], "--out said exists and is no earlier result"),
     ],
 )
 def test_bad_input_is_one_line(ours, lists, where, tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").write_text("a text\n")
+    (tmp_path / "said").write_text("u0\ta text\n")
     output = ours("rescore", lists / "nbest.tsv", *where, *options, code=1)
     assert message in output and output.count("\n") == 1
 
