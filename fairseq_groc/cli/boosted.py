@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from fairseq_groc.arguments import add_out, add_text, positive
+from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.data.text import escaped
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.in_context import boosts, word_gains
 from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.results import check_out, write_json
-from fairseq_groc.tasks.line_contexts import joined
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def run(args: Namespace) -> None:
             rows.append(torch.where(counts >= args.min_count, sums / counts.clamp(min=1), -torch.inf))
         gains = torch.stack(rows)
     else:
-        scores = boosts(decoder, joined(contexts)).double()
+        scores = boosts(decoder, Contexts.joined(contexts)).double()
         shown = decoder.real_words() & ~decoder.matrices.unpredictable()  # others have no score to compare
         gains = (scores - scores.mean(0)).masked_fill(~shown, -torch.inf)
     found = {text: top_words(decoder.dictionary, row, args.top) for text, row in zip(args.contexts, gains, strict=True)}

@@ -78,12 +78,18 @@ class Contexts(NamedTuple):
     Args:
         categories: of the distinct contexts, (U, n), 0: unknown or missing
         numbers: (U, m), as they were given, NaN: missing
-        index: the context of each line, (lines)
+        index: the context of each line, (lines); a single one is that of all lines
     """
 
     categories: NDArray[np.int64]
     numbers: NDArray[np.float64]
     index: NDArray[np.int64]  # type: ignore[assignment]  # a tuple's own index is not wanted
+
+    @classmethod
+    def joined(cls, contexts: Sequence[Contexts]) -> Contexts:
+        """Return the contexts of lines from one for each."""
+        categories, numbers = (np.concatenate([one[place] for one in contexts]) for place in (0, 1))
+        return cls(categories, numbers, np.arange(len(contexts)))
 
     def of_lines(self, lines: NDArray[Any]) -> dict[str, Tensor]:
         """Return what a batch says of its lines: their distinct contexts, C of them, and which of these each has.
@@ -95,7 +101,8 @@ class Contexts(NamedTuple):
             ``categories`` (C, n), ``numbers`` (C, m) and ``index``, of the shape of *lines*. Numbers are of double precision:
             fairseq halves those of single precision.
         """
-        distinct, index = np.unique(self.index[lines], return_inverse=True)
+        own = self.index[lines] if len(self.index) > 1 else np.broadcast_to(self.index, lines.shape)
+        distinct, index = np.unique(own, return_inverse=True)
         return {
             "categories": torch.from_numpy(self.categories[distinct]),
             "numbers": torch.from_numpy(self.numbers[distinct]),

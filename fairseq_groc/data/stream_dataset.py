@@ -85,7 +85,7 @@ class StreamDataset(FairseqDataset):
         dictionary: of the data
         independent_lines: every line is a stream of its own
         carries_state: whether the model carries states (then the order of blocks in training is theirs)
-        contexts: what is known of each line, in the model's numbers; None: nothing
+        contexts: what is known of each line, or of all, in the model's numbers; None: nothing
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class StreamDataset(FairseqDataset):
         self.num_tokens_total = int(self._ends[-1]) if len(self._ends) else 0
         if self.num_tokens_total == 0:
             raise DataError(f"split '{name}' holds no text. Preprocess it again or leave it out.")
-        if contexts is not None and len(contexts.index) != len(lines):
+        if contexts is not None and len(contexts.index) not in (1, len(lines)):
             raise DataError(
                 f"split '{name}' has {len(lines):,} lines and contexts of {len(contexts.index):,}: expected one a line"
             )
@@ -282,9 +282,7 @@ class LinesForInference(FairseqDataset):
     def _attributes(self, lines: list[int]) -> dict[str, Any]:
         if self.contexts is None:
             return {}
-        return {
-            "context": self.contexts.of_lines(np.array(lines) if len(self.contexts.index) > 1 else np.zeros(len(lines), np.int64))
-        }
+        return {"context": self.contexts.of_lines(np.array(lines))}
 
     def num_tokens(self, index: int) -> int:
         return int(self.sizes[index])

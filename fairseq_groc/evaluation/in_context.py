@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -33,9 +32,7 @@ def variable_of(schema: Schema | None, name: str) -> tuple[int, Variable]:
 @contextmanager
 def in_context(dataset: StreamDataset, contexts: Contexts) -> Iterator[None]:
     """Let lines have other contexts: one each, or one for all."""
-    own = dataset.contexts
-    one = len(contexts.index) == 1
-    dataset.contexts = contexts._replace(index=np.zeros(len(dataset), np.int64)) if one else contexts
+    own, dataset.contexts = dataset.contexts, contexts
     try:
         yield
     finally:

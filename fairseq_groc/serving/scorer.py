@@ -25,7 +25,6 @@ from fairseq_groc.serving.stream import Stream
 from fairseq_groc.serving.vocabulary import Allowed, CallVocabularies, as_lines
 from fairseq_groc.tasks.checks import check_needed
 from fairseq_groc.tasks.config import TASK, adapter_fields
-from fairseq_groc.tasks.line_contexts import joined
 
 BLOCK = 512  # tokens of a line that are read at a time, as score does
 Words = Iterable[str]
@@ -213,7 +212,7 @@ class Scorer:
         given = self._hub.task.contexts_given(context)
         if len(given) not in (1, lines):
             raise OptionError(f"context: {len(given):,} of them for {lines:,} lines: expected one for each, or one for all")
-        return joined(given if len(given) == lines else given * lines)
+        return Contexts.joined(given if len(given) == lines else given * lines)
 
 
 def _again(made_of: tuple[Any, ...], grown: list[tuple[str, Any, bool]], mass: Any) -> Scorer:

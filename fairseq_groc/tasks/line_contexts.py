@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,7 @@ class LineContextTask(AveragingTask):
                 logger.info(f"{prefix}: the contexts of its lines are not read (--context-dim 0)")
             return None
         if self.cfg.context:
-            return repeated(self.schema.parse(self.cfg.context), len(lengths))
+            return self.schema.parse(self.cfg.context)
         arrays = open_contexts(prefix, lengths)
         if arrays is None:
             names = ", ".join(one.name for one in self.schema.variables)
@@ -97,10 +97,10 @@ class LineContextTask(AveragingTask):
         """Return lines that are given without a split, in the contexts that came with them, or in one for all of them."""
         typed, given, self._typed, self._given, self._batches = self._typed, self._given, None, None, deque()
         if typed:
-            return TypedLines(tokens, self.dictionary, joined(typed), self._batches)
+            return TypedLines(tokens, self.dictionary, Contexts.joined(typed), self._batches)
         if given is None and self.schema and self.cfg.context:
             given = [self.schema.parse(self.cfg.context)]
-        return LinesForInference(tokens, self.dictionary, None if given is None else joined(given))
+        return LinesForInference(tokens, self.dictionary, None if given is None else Contexts.joined(given))
 
     def get_interactive_tokens_and_lengths(self, lines: list[str], encode_fn: Any) -> tuple[list[Any], list[int]]:
         """Encode lines that are typed; what comes before a tab is the line's context: ``topic=sports,year=1990<TAB>text``.
@@ -179,14 +179,3 @@ class TypedLines(LinesForInference):
         batch = super().collater(samples)
         self._batches.append(batch["net_input"].pop("context"))
         return batch
-
-
-def repeated(context: Contexts, lines: int) -> Contexts:
-    """Return one context for so many lines."""
-    return context._replace(index=np.zeros(lines, np.int64))
-
-
-def joined(contexts: Sequence[Contexts]) -> Contexts:
-    """Return the contexts of lines from one for each."""
-    categories, numbers = (np.concatenate([one[place] for one in contexts]) for place in (0, 1))
-    return Contexts(categories, numbers, np.arange(len(contexts)))
