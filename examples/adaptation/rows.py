@@ -13,6 +13,7 @@ DISCOUNTS = (0.1, 0.3, 1, 3)  # of new words
 SCORED_SIZE = 10_000  # of the local cache; the paper tunes with 5,000 (appendix C.4)
 CACHES = ("none", "unigram", "local", "unbounded")
 DYNAMIC = {"dynamic": "none", "dynamic+local": "local"}  # dynamic evaluation with these caches: a pass over the text a setting
+NGRAM, KNESER_NEY, ORDER = "ngram", "Kneser-Ney 4-gram", 4  # beside the model, and alone
 PASSES = "--dynamic-rates 3e-5 1e-4".split()  # tune goes on beyond them; the decay is left at its default
 
 
@@ -20,7 +21,7 @@ def ways(model: str, caches: Sequence[str], sizes: str) -> dict[str, tuple[str, 
     """Return by cache the rows of a model as it was trained, and the options that they are tuned with."""
     rows = {}
     if "none" in caches:
-        if model != "tied":  # which gives new words nothing
+        if not model.startswith("tied"):  # which gives new words nothing
             rows[""] = model, ["--cache", "none", "--uniform", 0, "--discounts", 1, "--no-extend"]
         rows["none"] = f"{model} + uniform", ["--cache", "none", *mass(model), *sizes.split()]
     for cache in caches:
@@ -32,7 +33,7 @@ def ways(model: str, caches: Sequence[str], sizes: str) -> dict[str, tuple[str, 
 
 def mass(model: str) -> list:
     """Return the settings that are tried of what new words get; without the uniform distribution tied has nothing for them."""
-    return ["--uniform", *UNIFORM] if model == "tied" else ["--uniform", 0, *UNIFORM, "--discounts", *DISCOUNTS]
+    return ["--uniform", *UNIFORM] if model.startswith("tied") else ["--uniform", 0, *UNIFORM, "--discounts", *DISCOUNTS]
 
 
 def statistics(work: Path, base: Path, model: str, checkpoint: Path, learning: list) -> Path:
@@ -43,20 +44,41 @@ def statistics(work: Path, base: Path, model: str, checkpoint: Path, learning: l
     return folder
 
 
-def score(work: Path, data: Path, checkpoint: Path, options: list, learning: Sequence = ()) -> dict[str, Any]:
+def ngram(work: Path, base: Path) -> Path:
+    """Return the folder of the training text's n-gram, which is made."""
+    if not (work / "ngram" / "ngram.bin").exists():
+        in_process("ngram", "--data", base, "--order", ORDER, "--dest", work / "ngram")
+    return work / "ngram"
+
+
+def ngram_alone(work: Path, base: Path, data: Path) -> dict[str, Any]:
+    """Return the figures of the test text by the n-gram alone."""
+    report = work / "scores" / slug(KNESER_NEY) / f"{data.name}.json"
+    if not report.exists():
+        report.parent.mkdir(parents=True, exist_ok=True)
+        in_process("ngram", "--data", base, "--order", ORDER, "--dest", work / "ngram", "--score", data, "--out", report)
+    found = json.loads(report.read_text())["texts"]
+    return found[f"{data.name}/test"]
+
+
+def score(
+    work: Path, data: Path, checkpoint: Path, options: list, learning: Sequence = (), beside: Sequence = ()
+) -> dict[str, Any]:
     """Tune with some options on the validation text; return the figures of the test text with the best settings, and these.
 
     Args:
         learning: what learns, and the statistics for it; then the text is scored with and without, one after the other, for the
             time that it takes
+        beside: options of what is mixed in
     """
     report, grid, static = (work / f"{data.name}{name}.json" for name in ("", "-grid", "-static"))
     if not report.exists():
         work.mkdir(parents=True, exist_ok=True)
         common, block = ["--path", checkpoint, "--data", data], ["--tokens-per-sample", 100]
-        in_process("tune", *common, *block, *options, *learning, "--no-store", "--out", grid)
+        in_process("tune", *common, *block, *options, *learning, *beside, "--no-store", "--out", grid)
         common += ["--verify-normalization", 10]
         chosen = settings_of(grid)
+        common += beside if chosen.get("ngram_weight") else []
         if learning:
             without = {key: value for key, value in chosen.items() if not key.startswith("dynamic_")}
             in_process("evaluate", *common, *block, *flags(without), "--out", static)

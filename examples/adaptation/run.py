@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rows import CACHES, DYNAMIC, mass, score, slug, statistics, table, ways
+from rows import CACHES, DYNAMIC, KNESER_NEY, NGRAM, mass, ngram, ngram_alone, score, slug, statistics, table, ways
 from texts import domain_texts, temporal_texts
 
 from fairseq_groc.__main__ import in_process
@@ -32,11 +32,25 @@ TRAINING = (
 ).split()
 
 
+class Model(NamedTuple):
+    """A model that is compared.
+
+    Args:
+        options: of fairseq-train
+        updates: how many it makes while the others make one
+        finetuned: in which ways, by name: options of fairseq-train
+    """
+
+    options: str
+    updates: float = 1
+    finetuned: dict[str, str] = {"": ""}
+
+
 class Scale(NamedTuple):
     """Options of fairseq-train; {updates} is the number of updates and {interval} that between validations.
 
     Args:
-        models: by name
+        models: by name; those of ``MAIN`` are trained if nothing else is said
         learning_rates: each model is trained with all of them, and the one that is best on validation text is taken
         training: of all models
         finetuning: in place of what is in *training*
@@ -44,7 +58,7 @@ class Scale(NamedTuple):
         valid_tokens, test_tokens: of every domain's texts; 0: all
     """
 
-    models: dict[str, str]
+    models: dict[str, Model]
     learning_rates: tuple[str, ...]
     training: str
     finetuning: str
@@ -57,13 +71,21 @@ _DECAY = (
     "--clip-norm 0.25 --lr-scheduler polynomial_decay --warmup-updates 50 --max-update {updates} --total-num-update {updates} "
     "--validate-interval-updates {interval}"
 )
+# the paper begins the rows of new words at random; from rows like the trained ones tied does not have to unlearn noise first
+_TIED = {"": "", ", drawn rows": "--draw-new-rows"}
+_CORRECTED = "--arch groc_lstm_lm_small_corrected --sampled-update-fraction 0.05"
+MAIN = ("tied", "GroC", "GroC + corrections")
 SCALES = {
     # caches gain much at this size, so their weights go far
     "cpu": Scale(
         {
-            "tied": "--arch groc_lstm_lm_small --output-head tied",
-            "GroC": "--arch groc_lstm_lm_small --output-head compositional_output --sampled-update-fraction 0.1",
-            "GroC + corrections": "--arch groc_lstm_lm_small_corrected --sampled-update-fraction 0.05",
+            "tied": Model("--arch groc_lstm_lm_small --output-head tied", finetuned=_TIED),
+            "GroC": Model("--arch groc_lstm_lm_small --output-head compositional_output --sampled-update-fraction 0.1"),
+            "GroC + corrections": Model(_CORRECTED),
+            # a step with corrections takes 1.3 to 1.4 times as long
+            "tied at equal time": Model("--arch groc_lstm_lm_small --output-head tied", 1.4, {"": "--draw-new-rows"}),
+            "corrections always there": Model(f"{_CORRECTED} --correction-dropout 0"),
+            "corrections half the time": Model(f"{_CORRECTED} --correction-dropout 0.5"),
         },
         learning_rates=("0.006", "0.003"),
         training=_DECAY,
@@ -75,7 +97,7 @@ SCALES = {
     # GroC, appendix B.1; the paper does not say which of its two sets of dropouts and depths these models have, nor at what rate
     # they are finetuned
     "paper": Scale(
-        {"tied": "--arch groc_lstm_lm_ptb_tied", "GroC": "--arch groc_lstm_lm_ptb"},
+        {"tied": Model("--arch groc_lstm_lm_ptb_tied", finetuned=_TIED), "GroC": Model("--arch groc_lstm_lm_ptb")},
         learning_rates=("0.001",),
         training="--clip-norm 0.1 --lr-scheduler resumable_reduce_lr_on_plateau --lr-patience 3 --lr-shrink 0.1 "
         "--patience 8 --max-epoch 100",
@@ -83,13 +105,6 @@ SCALES = {
         # appendix C.4; it chooses one setting, of the tied model on one text, and takes it for all
         caches="--weights 0.034 0.067 0.1 0.133 0.167 --thetas 0 0.25 0.5 0.75 1 --sizes 5000 --neighbors 1024",
     ),
-}
-# the paper begins the rows of new words at random; from rows like the trained ones tied does not have to unlearn noise first
-FINETUNED = {
-    "tied": ("tied", ""),
-    "tied, drawn rows": ("tied", "--draw-new-rows"),
-    "GroC": ("GroC", ""),
-    "GroC + corrections": ("GroC + corrections", ""),
 }
 CHECKPOINT = "checkpoint_best.pt"
 TITLES = {
@@ -110,8 +125,9 @@ def main() -> None:
     parser.add_argument("--train-tokens", type=int, default=0, help="of the training text; 0: all of it")
     parser.add_argument("--valid-tokens", type=int, help="of every domain; 0: all (scale paper), else 15,000 (cpu)")
     parser.add_argument("--test-tokens", type=int, help="of every domain; 0: all (scale paper), else 30,000 (cpu)")
+    parser.add_argument("--models", nargs="+", metavar="MODEL", help=f"of the scale's; default: {', '.join(MAIN)}")
     parser.add_argument("--learning-rates", nargs="+", metavar="RATE", help="tried for each model, in place of the scale's")
-    parser.add_argument("--caches", nargs="+", choices=(*CACHES, *DYNAMIC), default=CACHES)
+    parser.add_argument("--caches", nargs="+", choices=(*CACHES, NGRAM, *DYNAMIC), default=CACHES)
     learning = OPTIONS["dynamic_parameters"]
     parser.add_argument("--dynamic-parameters", choices=learning.kind, default=learning.default, help="what learns, if anything")
     parser.add_argument("--in-bf16", action="store_true", help="GroC's products in bfloat16, on CPUs that have it")
@@ -123,6 +139,10 @@ def main() -> None:
     for name in ("valid_tokens", "test_tokens"):
         if getattr(args, name) is None:
             setattr(args, name, getattr(SCALES[args.scale], name))
+    models = SCALES[args.scale].models
+    args.models = args.models or [model for model in MAIN if model in models]
+    if unknown := set(args.models) - set(models):
+        parser.error(f"--models {' '.join(unknown)}: --scale {args.scale} has {', '.join(models)}")
     args.learning_rates = args.learning_rates or SCALES[args.scale].learning_rates
     os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
     with held(args.workdir):
@@ -135,7 +155,7 @@ def main() -> None:
 
 def check_workdir(args) -> None:
     """Refuse a folder that was made with other settings: what is done is skipped."""
-    others = ("workdir", "caches", "dynamic_parameters", "temporal")
+    others = ("workdir", "models", "caches", "dynamic_parameters", "temporal")
     kept = {name: str(value) for name, value in sorted(vars(args).items()) if name not in others}
     kept |= {"preset": str(PRESETS["groc_lstm_lm_small"].options), "recipe": str(SCALES[args.scale])}
     path = args.workdir / "settings.json"
@@ -151,9 +171,9 @@ def experiment(args, name: str, texts: dict[str, dict[str, Path]]) -> str:
     first, *others = texts
     base = binarise(work / "data" / f"{slug(first)}-training", texts[first], ["--train", texts[first]["train"]])
     scale = SCALES[args.scale]
-    learning_rates = {model: validated(args, base, work, model) for model in scale.models}
+    learning_rates = {model: validated(args, base, work, model) for model in args.models}
     checkpoints = {model: work / run_name(model, best(found)) / CHECKPOINT for model, found in learning_rates.items()}
-    rows: dict[str, dict[str, Any]] = {}
+    rows: dict[str, dict[str, Any]] = {KNESER_NEY: {}} if NGRAM in args.caches else {}
     for domain in texts:
         # the union vocabulary: the words of the domain after those of training, of finetuning as well, to compare with it
         union = ["--vocabulary-from", base, "--new-words-from", texts[domain]["train"]]
@@ -165,16 +185,19 @@ def experiment(args, name: str, texts: dict[str, dict[str, Path]]) -> str:
                     folder = folder / args.dynamic_parameters
                     learning = ["--dynamic-parameters", args.dynamic_parameters]
                     learning += ["--dynamic-statistics", statistics(work, base, model, checkpoint, learning)]
-                rows.setdefault(row, {})[domain] = score(folder, data, checkpoint, options, learning)
+                beside = ["--ngram-path", ngram(work, base)] if cache == NGRAM else []
+                rows.setdefault(row, {})[domain] = score(folder, data, checkpoint, options, learning, beside)
+        if NGRAM in args.caches:
+            rows[KNESER_NEY][domain] = ngram_alone(work, base, data)
     for domain in others:
         data = work / "data" / slug(domain)  # all rows are scored here, so that known words and new ones are the same
         tuned = work / "data" / f"{slug(domain)}-finetune"
         union = ["--vocabulary", data / "dict.txt", "--known", base, "--train", texts[domain]["train"]]
         binarise(tuned, texts[domain], union, texts[first]["valid"])
         logs = []
-        for way, (model, more) in FINETUNED.items():
-            if model not in scale.models:
-                continue
+        ways_of_models = ((model, *way) for model in args.models for way in scale.models[model].finetuned.items())
+        for model, variant, more in ways_of_models:
+            way = f"{model}{variant}"
             options = [*scale.finetuning.split(), *more.split(), "--valid-subset", "valid,valid1"]
             options += ["--finetune-from-model", checkpoints[model]]
             again = train(args, tuned, work / f"{slug(domain)}-{slug(way)}", options, model, args.finetune_updates)
@@ -207,6 +230,8 @@ def command_of(args) -> str:
     options += [f"--valid-tokens {args.valid_tokens} --test-tokens {args.test_tokens}"]
     rates = args.learning_rates
     options += ["--learning-rates " + " ".join(rates)] if rates != SCALES[args.scale].learning_rates else []
+    main = [model for model in MAIN if model in SCALES[args.scale].models]
+    options += [f"--models {shlex.join(args.models)}"] if args.models != main else []
     options += ["--caches " + " ".join(args.caches)] if tuple(args.caches) != CACHES else []
     if DYNAMIC.keys() & {*args.caches} and args.dynamic_parameters != OPTIONS["dynamic_parameters"].default:
         options += [f"--dynamic-parameters {args.dynamic_parameters}"]
@@ -248,10 +273,11 @@ def best(found: dict[str, float]) -> str:
 
 def train(args, data: Path, save: Path, options: list[str], model: str, updates: int = 0) -> Path:
     """Train a model; a run that was interrupted goes on."""
-    updates = updates or args.updates
+    kind = SCALES[args.scale].models[model]
+    updates = round((updates or args.updates) * kind.updates)
     if not (save / "done").exists():
-        precision = ["--encode-in-bf16"] * (args.in_bf16 and model != "tied")
-        chosen = [*SCALES[args.scale].models[model].split(), *options]
+        precision = ["--encode-in-bf16"] * (args.in_bf16 and "--output-head tied" not in kind.options)
+        chosen = [*kind.options.split(), *options]
         numbers = {"updates": updates, "interval": max(1, updates // 6)}
         chosen = [part.format(**numbers) if isinstance(part, str) else part for part in chosen]
         save.mkdir(parents=True, exist_ok=True)

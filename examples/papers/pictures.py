@@ -96,7 +96,7 @@ def draw_domains(results: dict[str, Any], path: Path) -> None:
     figure, panels = pyplot().subplots(1, len(domains), figsize=(1.5 + 2.4 * len(domains), 3.8), sharey=True, squeeze=False)
     ends = {}
     for panel, domain in zip(panels[0], domains, strict=True):
-        for number, model in enumerate(results["learning_rates"]):
+        for number, model in enumerate(COMPARED):
             values = ways_of(rows, model, domain)
             places = [(place, value) for place, value in enumerate(values) if value is not None]
             if not places:
@@ -112,6 +112,7 @@ def draw_domains(results: dict[str, Any], path: Path) -> None:
     save_figure(figure, path)
 
 
+COMPARED = ("tied", "GroC", "GroC + corrections")  # others would hide them
 WAYS = ("as\ntrained", "local\ncache", "fine-\ntuned")
 
 
@@ -126,12 +127,13 @@ def ways_of(rows: dict[str, Any], model: str, domain: str) -> list[float | None]
 def draw_finetuning(results: dict[str, Any], path: Path) -> None:
     """Save the validation perplexity of each domain while models are finetuned on it; dashed: another way of the same model."""
     ways = [row.removesuffix(", finetuned") for row in results["rows"] if row.endswith(", finetuned")]
+    ways = [way for way in ways if way.split(",")[0] in COMPARED]
     domains = results["finetuning"]
     figure, panels = pyplot().subplots(1, len(domains), figsize=(1.8 + 2.7 * len(domains), 3.6), sharey=True, squeeze=False)
     ends = {}
     for panel, (domain, curves) in zip(panels[0], domains.items(), strict=True):
         runs = {f"{slug(domain)}-{slug(way)}": way for way in ways}
-        for curve in (curve for curve in curves if curve["subset"] == domain):
+        for curve in (curve for curve in curves if curve["subset"] == domain and curve["run"] in runs):
             way = runs[curve["run"]]
             points = [(x, y) for x, y in curve["points"] if isinstance(y, float)]  # not what is infinite
             if not points:

@@ -214,7 +214,8 @@ def adaptation(results: dict[str, Any], stem: str) -> list[str]:
     def perplexities(of: dict[str, Any], part: str) -> list[list[str]]:
         return [[label, *(of_domain(found, domain, part) for domain in domains)] for label, found in of.items()]
 
-    masses = [[label, *(f"{of[d]['mass of new words']:.1%}" if d in of else "" for d in domains)] for label, of in rows.items()]
+    shown = {label: of for label, of in rows.items() if any("mass of new words" in found for found in of.values())}
+    masses = [[label, *(f"{of[d]['mass of new words']:.1%}" if d in of else "" for d in domains)] for label, of in shown.items()]
     learning = {label: of for label, of in rows.items() if any("tokens per second" in found for found in of.values())}
     speed_of = [[label, *(speeds(of[domain]) for domain in domains)] for label, of in learning.items()]
     parts = [f"![perplexities of each domain]({stem}.png)"]

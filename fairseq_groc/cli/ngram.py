@@ -8,17 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from fairseq_groc.adapters.ngram_file import END, FILE, save_ngrams
-from fairseq_groc.arguments import positive
+from fairseq_groc.arguments import add_out, positive
 from fairseq_groc.data.fingerprint import digest, folder_dictionary
 from fairseq_groc.data.stream_dataset import StreamDataset, open_text
 from fairseq_groc.dictionary import real_words
 from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.evaluation.report import PARTS, perplexities, tally
+from fairseq_groc.evaluation.results import check_out, write_json
 from fairseq_groc.files import check_place
 from fairseq_groc.modules.kneser_ney import FALLBACK, NGrams, train
-from fairseq_groc.modules.probabilities import perplexity
 
 logger = logging.getLogger(__name__)
 MOST = 10  # words of an n-gram
@@ -29,6 +31,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--split", default="train", help="which text of it is counted (%(default)s)")
     parser.add_argument("--order", type=positive, default=4, help=f"the most words of an n-gram, up to {MOST} (%(default)s)")
     parser.add_argument("--dest", type=Path, required=True, help="folder to write to")
+    parser.add_argument("--score", nargs="+", default=[], metavar="DATA", help="folders whose texts it scores, too")
+    add_out(parser, "JSON file for what it makes of each text")
 
 
 def run(args: Namespace) -> None:
@@ -37,7 +41,10 @@ def run(args: Namespace) -> None:
     folder = Path(args.data)
     dictionary = folder_dictionary(folder)
     text = read_text(folder, args.split, dictionary)
-    others = {split: read_text(folder, split, dictionary) for split in splits(folder) if split != args.split}
+    check_out(args.out, drawn=False)
+    dictionaries = {folder: dictionary, **{Path(other): folder_dictionary(Path(other)) for other in args.score}}
+    places = [(of, split) for of in dictionaries for split in splits(of) if (of, split) != (folder, args.split)]
+    texts = {place: read_text(*place, dictionaries[place[0]]) for place in places}
     args.dest.mkdir(parents=True, exist_ok=True)
     check_place("--dest", args.dest / FILE)
     began = time.perf_counter()
@@ -51,8 +58,13 @@ def run(args: Namespace) -> None:
         lengths = ", ".join(map(str, rough))
         logger.warning(f"too few n-grams of {lengths} words to estimate their discounts: they have {FALLBACK}")
     print(f"{args.dest}: order {args.order}, {len(text):,} tokens, {len(words):,} words, {size:,} bytes, {seconds:.1f} seconds")
-    for split, other in others.items():
-        print(f"{split}: {report(ngrams, other, entries, dictionary)}")
+    found = {}
+    for (of, split), other in texts.items():
+        name = split if of == folder else f"{of.name}/{split}"
+        found[name] = report(ngrams, words, other, dictionaries[of])
+        print(f"{name}: {line(found[name])}")
+    if args.out:
+        write_json(args.out, {**about, "texts": found})
 
 
 def splits(folder: Path) -> list[str]:
@@ -75,20 +87,26 @@ def read_text(folder: Path, split: str, dictionary: Any) -> NDArray[np.int64]:
     return tokens
 
 
-def report(ngrams: NGrams, text: NDArray[np.int64], entries: NDArray[np.int64], dictionary: Any) -> str:
-    """Return the perplexity of a text by the n-gram alone, over all words of the dictionary.
+def report(ngrams: NGrams, words: list[str], text: NDArray[np.int64], dictionary: Any) -> dict[str, Any]:
+    """Return perplexities of a text by the n-gram alone, over all words of a dictionary: of all tokens, known words and new ones.
 
-    Args:
-        entries: the dictionary's numbers of the n-gram's words
+    Words that it has not read share the uniform distribution.
     """
-    numbers = np.full(len(dictionary), -1)
-    numbers[entries] = np.arange(len(entries))
-    possible = np.array(real_words(dictionary.symbols))
-    possible[[dictionary.eos(), *entries, *text]] = True  # <unk>, if it is in a text
+    index = {word: number for number, word in enumerate(words)}
+    numbers = np.array([index.get(word, -1) for word in dictionary.symbols])
+    possible = np.array(real_words(dictionary.symbols)) | (numbers >= 0)
+    possible[[dictionary.eos(), *text]] = True  # <unk>, if it is in a text
     spread, targets, end = int(possible.sum()), numbers[text], numbers[dictionary.eos()]
     histories = ngrams.histories(np.concatenate([[end], targets[:-1]]), np.full(ngrams.order - 1, -1))
-    nats = -np.log(ngrams.probabilities(histories, targets, spread)).sum()
+    scores = torch.from_numpy(np.log(ngrams.probabilities(histories, targets, spread)))
+    sums = tally(torch.from_numpy(text), scores, scores, torch.from_numpy(numbers >= 0), dictionary.unk())
+    made = perplexities(sums, None)
+    return {"words": spread, **{part: {key: made[part][key] for key in ("tokens", "perplexity")} for part in PARTS}}
+
+
+def line(found: dict[str, Any]) -> str:
+    """Return what was found of a text as it is printed."""
     return (
-        f"{len(text):,} tokens, perplexity {perplexity(float(nats), len(text)):,.2f} over {spread:,} words; "
-        f"{int((targets < 0).sum()):,} tokens are of words that it has not read, which share the uniform distribution"
+        f"{found['all']['tokens']:,} tokens, perplexity {found['all']['perplexity']:,.2f} over {found['words']:,} words; "
+        f"{found['new']['tokens']:,} tokens are of words that it has not read, which share the uniform distribution"
     )

@@ -37,6 +37,7 @@ def test_the_example_makes_its_table_and_skips_what_is_done(commands, tmp_path):
         "--caches",
         "none",
         "local",
+        "ngram",
         "dynamic",
         "dynamic+local",
         "--dynamic-parameters",
@@ -45,7 +46,8 @@ def test_the_example_makes_its_table_and_skips_what_is_done(commands, tmp_path):
     output = commands.ok(*command)
     table = output[output.index("| | in-domain | far | tokens per second | static tokens per second |") :].splitlines()
     models = ["tied", "GroC", "GroC + corrections"]
-    rows = [f"{model}{way}" for model in models for way in ("", " + uniform", " + local", *DYNAMIC)][1:]
+    rows = [f"{model}{way}" for model in models for way in ("", " + uniform", " + local", " + ngram", *DYNAMIC)][1:]
+    rows.insert(0, "Kneser-Ney 4-gram")
     rows += [f"{way}, finetuned" for way in ("tied", "tied, drawn rows", *models[1:])]
     assert [line.split(" | ")[0].strip("| ") for line in table[2:]] == rows
     results = json.loads((tmp_path / "work" / "table-5-domains-cpu.json").read_text())
@@ -65,6 +67,9 @@ def test_the_example_makes_its_table_and_skips_what_is_done(commands, tmp_path):
         assert static["settings"]["adapters"] == {**own["settings"]["adapters"], **off(settings)}
         assert found[row]["far"]["tokens per second"] == own["tokens_scored"] / own["seconds_of_scoring"]
         assert found[row]["far"]["static tokens per second"] == static["tokens_scored"] / static["seconds_of_scoring"]
+    alone, beside = found["Kneser-Ney 4-gram"]["far"], found["tied + ngram"]["far"]
+    assert alone["all"]["tokens"] == beside["all"]["tokens"] and alone["new"]["tokens"] == beside["new"]["tokens"]
+    assert beside["settings"]["ngram_weight"] > 0 and beside["all"]["perplexity"] < alone["all"]["perplexity"]
     tried = results["learning_rates"]
     assert list(tried) == models and all(list(of) == ["0.006", "0.003"] for of in tried.values())
     trained = re.findall(r"--lr (0\.00[36]) .*--save-dir", output)
@@ -137,6 +142,7 @@ def test_domains_or_a_temporal_text_are_asked_for(commands, tmp_path):
     example = ["python", ROOT / "examples" / "adaptation" / "run.py", "--workdir", tmp_path]
     assert "give --domain NAME=PATH, or --temporal FOLDER, or both" in commands.fails(*example)
     assert "--domain goes with --texts FOLDER" in commands.fails(*example, "--domain", "far=far.txt")
+    assert "has tied, GroC" in commands.fails(*example, "--texts", "t", "--domain", "far=far.txt", "--models", "tide")
 
 
 def test_options_of_every_scale_are_taken(monkeypatch):
@@ -144,6 +150,6 @@ def test_options_of_every_scale_are_taken(monkeypatch):
     example = runpy.run_path(str(ROOT / "examples" / "adaptation" / "run.py"))
     for scale in example["SCALES"].values():
         for model, more in itertools.product(scale.models.values(), (scale.training, scale.finetuning)):
-            words = ["data", *PLUGIN, *example["TRAINING"], *model.split(), "--lr", scale.learning_rates[0]]
+            words = ["data", *PLUGIN, *example["TRAINING"], *model.options.split(), "--lr", scale.learning_rates[0]]
             words += more.format(updates=4, interval=2).split()
             assert options.parse_args_and_arch(options.get_training_parser(), input_args=words).batch_size == 20
