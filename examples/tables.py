@@ -20,6 +20,7 @@ PAGES = (
     "docs/contexts.md",
     "examples/context/README.md",
     "examples/papers/README.md",
+    "examples/rescoring/README.md",
     "benchmarks/README.md",
 )
 _BLOCK = re.compile(r"(<!-- table ([\w-]+): make tables -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -83,6 +84,14 @@ def in_context(text: str) -> str:
     return "\n".join(context_tables.markdown(loaded(EXAMPLES / "context" / "results" / f"models-{text}.json")["rows"]))
 
 
+def rescoring(folder: Path) -> str:
+    """Return the word error rates of every list of hypotheses."""
+    lists = {path.stem: loaded(path) for path in sorted(folder.glob("*.json"))}
+    labels = dict.fromkeys(label for found in lists.values() for label in found["rows"])
+    rows = [[label, *(f"{found['rows'][label]:.1%}" for found in lists.values())] for label in labels]
+    return "\n".join(table(["word error rate", *lists], rows))
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "quickstart": lambda: quickstart(loaded(QUICKSTART / "results.json")["rows"]),
     "penn-treebank": lambda: brief(loaded(QUARTER)["rows"]),
@@ -96,6 +105,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "beginnings": lambda: findings.beginnings(RESULTS),
     "contexts-agnews": lambda: in_context("agnews"),
     "contexts-dbpedia": lambda: in_context("dbpedia"),
+    "rescoring": lambda: rescoring(EXAMPLES / "rescoring" / "results"),
     "benchmarks": lambda: benchmark_page.programs(ROOT / "benchmarks"),
     "printed": lambda: benchmark_page.printed(ROOT / "benchmarks"),
 }

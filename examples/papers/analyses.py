@@ -69,7 +69,7 @@ class Analysis(NamedTuple):
 
 
 def _bins(given: Given) -> list[Any]:
-    named = [f"{label.replace(' ', '-')}={other}" for label, other in given.others.items()]
+    named = [f"{label}={other}" for label, other in given.others.items()]
     return ["frequency-bins", "--tuned-adapters", "--path", given.path, "--data", given.data, "--baselines", *named]
 
 
@@ -119,6 +119,13 @@ ANALYSES: dict[str, Analysis] = {
         "the rarer the words, the more GroC gains (medians), but for Penn Treebank's lowest bin, an exception (section 4.3).",
         "table-2",
         "GroC",
+    ),
+    "figure-3-corrections": Analysis(
+        "GroC with corrections: loss by frequency",
+        _bins,
+        "it has no such model.",
+        "table-2",
+        "GroC + corrections",
     ),
     "coverage": Analysis(
         "GroC, Table 4: scored with a share of the lexicon's entries",

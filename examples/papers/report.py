@@ -290,7 +290,14 @@ def speed(found: dict[str, Any]) -> list[str]:
 
 
 KINDS = {"experiment": experiment, "analysis": analysis, "adaptation": adaptation}
-FOUND = {"figure-3": bins, "drill-figure-3": bins, "coverage": coverage, "figure-7": grid, "table-10": speed}
+FOUND = {
+    "figure-3": bins,
+    "figure-3-corrections": bins,
+    "drill-figure-3": bins,
+    "coverage": coverage,
+    "figure-7": grid,
+    "table-10": speed,
+}
 
 
 if __name__ == "__main__":
