@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pieces import words_of
 
 from fairseq_groc.arguments import add_adapter_arguments, add_model
 from fairseq_groc.dictionary import EOS
@@ -24,11 +23,12 @@ from fairseq_groc.evaluation.results import write_json
 from fairseq_groc.evaluation.scoring import Place, score
 from fairseq_groc.open_vocabulary.masses import ADAPTIVE, mass_of
 from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
+from fairseq_groc.pieces import BEGINS
 
 Costs = list[tuple[list[float], float]]  # of each line: nats of its words, and of its end
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_model(parser)
     parser.add_argument("--raw", type=Path, required=True, help="the lines as words")
@@ -39,7 +39,7 @@ def main() -> None:
     how.add_argument("--pieces", action="store_true", help="the data are pieces of the words")
     how.add_argument("--open-vocabulary", action="store_true", help="words enter the vocabulary when they are met")
     add_adapter_arguments(parser)
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     lines = args.raw.read_text(encoding="utf-8").splitlines()
     costs, tokens, seconds = in_open_vocabulary(args, lines) if args.open_vocabulary else of_data(args, lines)
     report = summed(lines, costs, set(args.known.read_text(encoding="utf-8").split()))
@@ -64,6 +64,18 @@ def of_data(args: argparse.Namespace, lines: list[str]) -> tuple[Costs, int, flo
             raise SystemExit(f"{args.raw}: {line!r} is not the line {' '.join(pieces)!r} of {args.data}, or has <unk>")
         costs.append((words, paid[-1]))
     return costs, len(targets), seconds
+
+
+def words_of(pieces: Iterable[str]) -> Iterator[list[int]]:
+    """Yield, for each word of a line, the places of its pieces."""
+    word: list[int] = []
+    for place, piece in enumerate(pieces):
+        if piece.startswith(BEGINS) and word:
+            yield word
+            word = []
+        word.append(place)
+    if word:
+        yield word
 
 
 def by_lines(targets: list[int], nats: list[float]) -> Iterator[tuple[list[int], list[float]]]:

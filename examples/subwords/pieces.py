@@ -1,12 +1,10 @@
 """Byte pairs by sentencepiece: learn them from a text, and cut texts into them without loss."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import sentencepiece
-
-MARK = "\u2581"
 
 
 def learn(text: Path, model: Path, size: int) -> None:
@@ -56,15 +54,3 @@ def write_dictionary(model: Path, text: Path, path: Path) -> None:
     part = path.with_name(f"{path.name}.part")
     part.write_text("".join(f"{piece} {count}\n" for piece, count in counts.most_common()), encoding="utf-8")
     part.replace(path)
-
-
-def words_of(pieces: Iterable[str]) -> Iterator[list[int]]:
-    """Yield, for each word of a line, the places of its pieces."""
-    word: list[int] = []
-    for place, piece in enumerate(pieces):
-        if piece.startswith(MARK) and word:
-            yield word
-            word = []
-        word.append(place)
-    if word:
-        yield word

@@ -20,13 +20,14 @@ EXAMPLES = Path(__file__).resolve().parents[1]
 sys.path.append(str(EXAMPLES / "adaptation"))
 
 from models import BLOCK, TRAINING, WORDS, Model, models  # noqa: E402
-from pieces import MARK, cut, learn, write_dictionary  # noqa: E402
+from pieces import cut, learn, write_dictionary  # noqa: E402
 from subword_tables import markdown  # noqa: E402
 from texts import domain_texts  # noqa: E402
 
 from fairseq_groc.__main__ import in_process  # noqa: E402
 from fairseq_groc.evaluation.results import machine, write_json  # noqa: E402
 from fairseq_groc.evaluation.training_log import read_curves, read_parameters  # noqa: E402
+from fairseq_groc.pieces import BEGINS  # noqa: E402
 from fairseq_groc.programs import BIN, MEMORY, PLUGIN, ROOT, held, run  # noqa: E402
 
 UNIFORM = ("0.01", "0.03", "0.1", "0.2")  # weights that are tried; the grid grows at its edges
@@ -109,7 +110,7 @@ def data_of(workdir: Path, vocabulary: str, texts: dict[str, dict[str, Path]]) -
     own, options = texts, []
     if vocabulary != WORDS:
         own = in_pieces(work, int(vocabulary), texts)
-        options = ["--vocabulary", work / "dict.txt", "--piece-marks", MARK]
+        options = ["--vocabulary", work / "dict.txt", "--piece-marks", BEGINS]
     folders = {"training": binarise(work / "training", [*options, "--train", own[first]["train"]], own[first])}
     for domain, parts in own.items():
         folders[domain] = binarise(work / domain, ["--vocabulary-from", folders["training"]], parts)

@@ -28,7 +28,7 @@ def example(monkeypatch):
 
 @pytest.fixture
 def cut(example, tmp_path):
-    """Return the module, the dictionary's words, and the lines of a training text and of another one in pieces."""
+    """Return the modules, the dictionary's words, and the lines of a training text and of another one in pieces."""
     pieces, model = example("pieces"), tmp_path / "bpe.model"
     write(tmp_path / "train.txt", WORDS, 100, 1)
     (tmp_path / "other.txt").write_text(f"{HARD}\n\nzebras and the cat\n")
@@ -36,16 +36,20 @@ def cut(example, tmp_path):
     pieces.cut(model, [(tmp_path / f"{name}.txt", tmp_path / f"{name}.pieces") for name in ("train", "other")])
     pieces.write_dictionary(model, tmp_path / "train.pieces", tmp_path / "dict.txt")
     words = [line.split(" ")[0] for line in (tmp_path / "dict.txt").read_text().splitlines()]
-    return pieces, words, *((tmp_path / f"{name}.pieces").read_text().splitlines() for name in ("train", "other"))
+    return (
+        (pieces, example("bits")),
+        words,
+        *((tmp_path / f"{name}.pieces").read_text().splitlines() for name in ("train", "other")),
+    )
 
 
 def test_every_text_is_in_pieces_of_the_dictionary(cut, tmp_path):
-    pieces, words, train, other = cut
+    (pieces, bits), words, train, other = cut
     assert {piece for line in (*train, *other) for piece in line.split()} <= set(words) and len(set(words)) == len(words) == 317
     for line, whole in zip(other, (HARD, "", "zebras and the cat"), strict=True):
-        places = list(pieces.words_of(line.split()))
+        places = list(bits.words_of(line.split()))
         assert len(places) == len(whole.split()) and [p for word in places for p in word] == list(range(len(line.split())))
-    joined = ["".join(line.split()[p] for p in word) for line in train for word in pieces.words_of(line.split())]
+    joined = ["".join(line.split()[p] for p in word) for line in train for word in bits.words_of(line.split())]
     assert joined == [f"▁{word}" for word in (tmp_path / "train.txt").read_text().split()]
     counts = dict(line.split() for line in (tmp_path / "dict.txt").read_text().splitlines())
     assert int(counts["▁the"]) == " ".join(train).split().count("▁the") > 0 and counts["<0xF0>"] == "0"
@@ -74,6 +78,17 @@ def test_the_experiment_makes_its_tables_and_skips_what_is_done(example, monkeyp
     two = [models.Model("words", "tied", f"{small} --output-head tied", ("0.01",))]
     two += [models.Model("320", "GroC", f"{small} --output-head compositional_output --char-filters [4,4]", ("0.01",))]
     monkeypatch.setattr(run, "models", lambda sizes, transformer: two)
+    program = run.run
+
+    def run_here(*command):
+        """Score in this process: another one takes seconds to begin."""
+        if command[0] != sys.executable:
+            return program(*command)
+        assert command[1] == ROOT / "examples" / "subwords" / "bits.py"
+        example("bits").main([str(part) for part in command[2:]])
+        return 0.5
+
+    monkeypatch.setattr(run, "run", run_here)
     texts = tmp_path / "texts"
     texts.mkdir()
     for split, count in (("train", 80), ("valid", 10), ("test", 10)):
