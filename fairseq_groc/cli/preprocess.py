@@ -22,11 +22,13 @@ from fairseq_groc.data.fingerprint import folder_dictionary, known_words, note_f
 from fairseq_groc.data.folder import check_target, replacing
 from fairseq_groc.data.lexicon_tables import tables_of
 from fairseq_groc.data.numbering import Numbering, Text
+from fairseq_groc.data.piece_marks import check_mark, mark_of
 from fairseq_groc.data.text import checked, cleaner, decoded, read_lines
 from fairseq_groc.dictionary import load_dictionary, real_words
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.results import aligned
 from fairseq_groc.lexicon.tables import LexiconTables
+from fairseq_groc.pieces import MARKS
 
 SPLITS = ("train", "valid", "test")
 
@@ -55,6 +57,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--context-cyclic", type=_periods, default={}, metavar="NAME:PERIOD", help=cyclic)
     parser.add_argument("--tokenize", metavar="LANG", help="with sacremoses, for this language")
     parser.add_argument("--lower", action="store_true", help="lower-case")
+    pieces = "the texts are cut into pieces of words with this mark, which is no letter; default: what --vocabulary-from has"
+    parser.add_argument("--piece-marks", choices=MARKS, help=pieces)
     add_lexicon_options(parser)
     parser.add_argument(
         "--dataset",
@@ -72,7 +76,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     dest, splits = check(args)
     contexts = given_contexts(args, splits)
-    dictionary, earlier = first_entries(args), earlier_words(args)
+    dictionary, earlier, mark = first_entries(args), earlier_words(args), mark_of(args.piece_marks, args.vocabulary_from)
     with replacing(dest) as scratch:
         numbering, texts = Numbering(dictionary.eos_word), {}
         for name, lines in _lines(args, scratch, splits):
@@ -82,14 +86,15 @@ def run(args: Namespace) -> None:
         texts = {name: text for name, text in texts.items() if name in splits}
         if not args.vocabulary:
             add_words(dictionary, args, texts)
+        check_mark(mark, dictionary.symbols)
         made = scratch / "made"
         dictionary.save(str(made / "dict.txt"))
         for name, text in texts.items():
             numbering.binarise(text, made / name, dictionary)
-        tables = tables_of(made, args)
+        tables = tables_of(made, args, mark)
         trained = trained_on(texts, dictionary, earlier)
         mask = None if trained is None else np.array([word in trained for word in dictionary.symbols])
-        note_folder(made, dictionary.symbols, mask)
+        note_folder(made, dictionary.symbols, mask, mark)
         if contexts:
             write_contexts(made, contexts, {name: np.asarray(texts[name].lengths) for name in contexts})
     report(texts, dictionary, trained, tables)

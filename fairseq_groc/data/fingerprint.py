@@ -17,23 +17,27 @@ from numpy.typing import NDArray
 
 from fairseq_groc.dictionary import NamingDictionary, load_dictionary, words_fingerprint
 from fairseq_groc.errors import DataError
+from fairseq_groc.pieces import MARKS
 
 FILE = "binarised.json"
 
 
-def note_folder(folder: Path, words: Sequence[str], trained: NDArray[Any] | None) -> None:
+def note_folder(folder: Path, words: Sequence[str], trained: NDArray[Any] | None, mark: str = "") -> None:
     """Write, beside the texts that were just binarised, their checksums and the fingerprint of their dictionary.
 
     Args:
         folder: of the texts
         words: of the dictionary
         trained: mask (V) of the entries that the training text has; None: nobody knows
+        mark: of pieces of words; nothing: the entries are whole words
     """
     texts = {path.stem: _checksum(path.with_suffix("")) for path in sorted(Path(folder).glob("*.bin"))}
     note: dict[str, Any] = {"dictionary": words_fingerprint(words), "texts": texts}
     if trained is not None:  # where runs of such entries begin and end: they are nearly always one
         edges = np.flatnonzero(np.diff(np.concatenate([[0], trained.astype(np.int8), [0]])))
         note["trained"] = edges.tolist()
+    if mark:
+        note["piece_mark"] = mark
     (Path(folder) / FILE).write_text(json.dumps(note) + "\n")
 
 
@@ -52,6 +56,18 @@ def trained_words(folder: Path, size: int) -> NDArray[Any] | None:
     for begin, end in zip(edges[::2], edges[1::2], strict=True):
         mask[begin:end] = True
     return mask
+
+
+def piece_mark(folder: Path) -> str:
+    """Return the mark of the pieces that a folder's dictionary has; nothing: it has whole words, or nothing says so.
+
+    Raises:
+        DataError: what is noted is not readable.
+    """
+    mark: str = _note(Path(folder)).get("piece_mark", "")
+    if mark not in ("", *MARKS):
+        raise _unreadable(Path(folder))
+    return mark
 
 
 def folder_dictionary(folder: Path) -> Dictionary:

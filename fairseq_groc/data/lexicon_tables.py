@@ -3,6 +3,7 @@
 import itertools
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from fairseq_groc.errors import DataError
 from fairseq_groc.lexicon import (
     FileLexicon,
     Lexicon,
+    PieceLexicon,
     RestrictedLexicon,
     SeveralLexicons,
     ThinnedLexicon,
@@ -18,25 +20,30 @@ from fairseq_groc.lexicon import (
     sources_of,
 )
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, LexiconTables, build_tables, save_tables
+from fairseq_groc.pieces import word_of
 
 logger = logging.getLogger(__name__)
 NAMED = 5  # entries of each kind
 
 
-def lexicon_of(args: Any, words: Sequence[str] | None = None) -> Lexicon:
+def lexicon_of(args: Any, words: Sequence[str] | None = None, mark: str = "") -> Lexicon:
     """Return the lexicon that the options say.
 
     Args:
         words: of a dictionary: the entries of files that none of them gets are counted and named
+        mark: of the words, if they are pieces
 
     Raises:
         LexiconError: a lexicon that cannot be read.
     """
     lexicon = open_lexicons(args.lexicon_path)
     if words is not None:
+        whole = [word for word in (word_of(word, mark) for word in words) if word is not None]
         for source in lexicon.lexicons if isinstance(lexicon, SeveralLexicons) else [lexicon]:
             if isinstance(source, FileLexicon):
-                _report_unused(source, words)
+                _report_unused(source, whole)
+    if mark:
+        lexicon = PieceLexicon(lexicon, mark)
     if args.forms_from:
         lexicon = RestrictedLexicon(lexicon, load_dictionary(args.forms_from).symbols)
     return lexicon if args.keep_entries == 1 else ThinnedLexicon(lexicon, args.keep_entries)
@@ -53,12 +60,12 @@ def _report_unused(lexicon: FileLexicon, words: Sequence[str]) -> None:
             logger.warning(f"{lexicon.path}: {len(some):,} of {len(lexicon):,} entries {what}: {named}{more}")
 
 
-def tables_of(folder: Path, args: Any) -> LexiconTables:
-    """Build and save the tables of the dictionary in *folder* as the options say."""
+def tables_of(folder: Path, args: Any, mark: str = "") -> LexiconTables:
+    """Build and save the tables of the dictionary in *folder* as the options say; its words may be pieces that are marked so."""
     path = folder / "dict.txt"
     words = load_dictionary(path).symbols if path.exists() else None
-    lexicon = lexicon_of(args, words)
-    return make_tables(folder, lexicon, args.max_relations, args.max_definition, sources_of(args.lexicon_path))
+    lexicon = lexicon_of(args, words, mark)
+    return make_tables(folder, lexicon, args.max_relations, args.max_definition, sources_of(args.lexicon_path), mark)
 
 
 def make_tables(
@@ -67,6 +74,7 @@ def make_tables(
     max_relations: int = MAX_RELATIONS,
     max_definition: int = MAX_DEFINITION,
     sources: Sequence[str] = (),
+    mark: str = "",
 ) -> LexiconTables:
     """Build and save the tables of the dictionary in *folder*."""
     path = folder / "dict.txt"
@@ -75,5 +83,6 @@ def make_tables(
     words = load_dictionary(path).symbols
     logger.info(f"looking {len(words):,} words up in the lexicon ({lexicon.name})")
     tables = build_tables(words, lexicon, real_words(words).__getitem__, max_relations, max_definition, sources)
+    tables = replace(tables, origin=replace(tables.origin, piece_mark=mark))
     save_tables(folder, tables, words)
     return tables

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from fairseq_groc.dictionary import SPECIAL, spelling
 from fairseq_groc.errors import OptionError
 from fairseq_groc.modules.bags import Bags
+from fairseq_groc.pieces import letters_of
 
 # Symbols of a spelling: 256 bytes, then these.
 BEGIN, END, FILL, FIRST_SPECIAL = 256, 257, 258, 259
@@ -23,16 +24,19 @@ NUM_SYMBOLS = FIRST_SPECIAL + len(SPECIAL)  # which have a symbol each: they are
 Rows = tuple[NDArray[Any], NDArray[Any]]  # items of all words, and where each word's begin
 
 
-def spell(forms: Sequence[bytes], num_special: int = len(SPECIAL)) -> tuple[NDArray[Any], NDArray[Any]]:
+def spell(forms: Sequence[bytes], num_special: int = len(SPECIAL), mark: str = "") -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the symbols of all forms, one after the other, and where each form begins (F + 1 offsets).
 
     A form is BEGIN, its bytes, END, whole however long it is, so two different words never share a spelling.
     The first *num_special* forms are the dictionary's special entries: one symbol of their own.
+    The *mark* of pieces is not spelled: one that begins inside a word lacks BEGIN, one after which the word goes on END.
     """
     pieces: list[NDArray[Any]] = []
     for i, form in enumerate(forms):
-        body = np.array([FIRST_SPECIAL + i]) if i < num_special else np.frombuffer(form, dtype=np.uint8)
-        pieces.append(np.concatenate([[BEGIN], body, [END]]))
+        letters = letters_of(form, mark)
+        body = np.array([FIRST_SPECIAL + i]) if i < num_special else np.frombuffer(letters.spelling, dtype=np.uint8)
+        begin, end = letters.begins or i < num_special, letters.ends or i < num_special
+        pieces.append(np.concatenate([[BEGIN] * begin, body, [END] * end]))
     offsets = np.concatenate([[0], np.cumsum([len(p) for p in pieces])]).astype(np.int64)
     return np.concatenate(pieces).astype(np.int64), offsets
 
@@ -70,16 +74,23 @@ class Vocabulary(nn.Module):
         relations, definitions: ``(items, offsets)``; item lists of forms for each word, V + 1 offsets
         widths: n-gram widths of the encoder's filters
         num_special: how many forms at the beginning are the dictionary's special entries
+        mark: of pieces of words, one of ``pieces.MARKS``; nothing: forms are whole words
     """
 
     def __init__(
-        self, forms: Sequence[bytes], relations: Rows, definitions: Rows, widths: Sequence[int], num_special: int = len(SPECIAL)
+        self,
+        forms: Sequence[bytes],
+        relations: Rows,
+        definitions: Rows,
+        widths: Sequence[int],
+        num_special: int = len(SPECIAL),
+        mark: str = "",
     ):
         super().__init__()
         self.num_words = len(relations[1]) - 1
         self.num_forms = len(forms)
-        self.widths = list(widths)
-        symbols, offsets = spell(forms, num_special)
+        self.widths, self.mark = list(widths), mark
+        symbols, offsets = spell(forms, num_special, mark)
         for width in self.widths:
             ngrams, windows, starts = distinct_ngrams(symbols, offsets, width)
             self.register_buffer(f"ngrams_{width}", torch.from_numpy(ngrams.astype(np.int32)), persistent=False)
@@ -88,10 +99,10 @@ class Vocabulary(nn.Module):
         self._add_bags("definitions", Bags.from_lists(definitions[0], definitions[1], len(forms)))
 
     @classmethod
-    def of_words(cls, words: Sequence[str], widths: Sequence[int]) -> Vocabulary:
+    def of_words(cls, words: Sequence[str], widths: Sequence[int], mark: str = "") -> Vocabulary:
         """Build a vocabulary of words without relations and definitions."""
         nothing = np.zeros(0, dtype=np.int64), np.zeros(len(words) + 1, dtype=np.int64)
-        return cls([spelling(word) for word in words], nothing, nothing, widths)
+        return cls([spelling(word) for word in words], nothing, nothing, widths, mark=mark)
 
     def _add_bags(self, name: str, bags: Bags) -> None:
         self.register_buffer(f"{name}_items", bags.items, persistent=False)

@@ -13,7 +13,7 @@ import torch
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import DataError, GrocError, LexiconError
 from fairseq_groc.files import check_archive
-from fairseq_groc.lexicon import Lexicon, open_lexicons
+from fairseq_groc.lexicon import Lexicon, PieceLexicon, open_lexicons
 from fairseq_groc.lexicon.tables import Origin
 from fairseq_groc.tasks.checks import check_needed
 from fairseq_groc.tasks.config import adapter_fields
@@ -119,14 +119,14 @@ def data_lexicon(origin: Origin | None, paths: Sequence[str] | None) -> Lexicon 
     if origin is None:
         return None
     if paths:
-        lexicon = open_lexicons(paths)
+        lexicon = _opened(paths, origin)
         if not origin.is_of(lexicon):
             logger.warning(f"words are looked up in another lexicon ({lexicon.fingerprint()}) than the data's ({origin})")
         return lexicon
     why = "nothing says where it is"
     if origin.sources:
         try:
-            lexicon = open_lexicons(origin.sources)
+            lexicon = _opened(origin.sources, origin)
         except LexiconError as error:
             why = str(error)
         else:
@@ -134,3 +134,9 @@ def data_lexicon(origin: Origin | None, paths: Sequence[str] | None) -> Lexicon 
                 return lexicon
             why = f"what is there is {lexicon.fingerprint()}"
     raise DataError(f"the data's tables come from a lexicon ({origin}) that is needed again: {why}. Give --lexicon-path LEXICON.")
+
+
+def _opened(paths: Sequence[str], origin: Origin) -> Lexicon:
+    """Open lexicons for such words as the tables have."""
+    lexicon = open_lexicons(paths)
+    return PieceLexicon(lexicon, origin.piece_mark) if origin.piece_mark else lexicon

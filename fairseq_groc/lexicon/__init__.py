@@ -7,6 +7,7 @@ from pathlib import Path
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.base import LEXICONS, Entry, Lexicon, NoLexicon, Relation, gloss_words, register_lexicon
 from fairseq_groc.lexicon.file import FileLexicon
+from fairseq_groc.lexicon.pieces import PieceLexicon
 from fairseq_groc.lexicon.restricted import RestrictedLexicon
 from fairseq_groc.lexicon.several import SeveralLexicons
 from fairseq_groc.lexicon.thinned import ThinnedLexicon
@@ -19,6 +20,7 @@ __all__ = [
     "Lexicon",
     "NoLexicon",
     "NounsFirstLexicon",
+    "PieceLexicon",
     "Relation",
     "RestrictedLexicon",
     "SeveralLexicons",

@@ -50,12 +50,14 @@ class Origin:
         lexicon: fingerprint of the lexicon and of the limits
         max_relations, max_definition: the limits, of a word
         sources: what ``open_lexicons`` opens the lexicon by; empty: nobody knows
+        piece_mark: of the words, which are pieces; nothing: they are whole
     """
 
     lexicon: str
     max_relations: int
     max_definition: int
     sources: tuple[str, ...] = ()
+    piece_mark: str = ""
 
     @classmethod
     def of(cls, lexicon: Lexicon, max_relations: int, max_definition: int, sources: Sequence[str] = ()) -> Origin:
@@ -205,7 +207,8 @@ def save_tables(folder: Path, tables: LexiconTables, words: Sequence[str]) -> No
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise TablesError(f"{target}: a {'link' if target.is_symlink() else 'file'}, expected a folder. Move it away.")
     target.mkdir(exist_ok=True)
-    header = {"format": FORMAT, "dictionary": words_fingerprint(words), **asdict(tables.origin)}
+    about = {name: value for name, value in asdict(tables.origin).items() if name != "piece_mark" or value}
+    header = {"format": FORMAT, "dictionary": words_fingerprint(words), **about}
     scratch = target / f".{FILE}"
     with FileLock(target / ".lock"):
         try:
@@ -255,7 +258,7 @@ def _read(path: Path) -> tuple[dict[str, Any], LexiconTables]:
         _check_format(header, FORMAT)
         arrays = {name: np.frombuffer(archive.read(name), dtype) for name, dtype in _DTYPES.items()}
     made = header["lexicon"], header["max_relations"], header["max_definition"], tuple(header["sources"])
-    return header, LexiconTables(**arrays, origin=Origin(*made))
+    return header, LexiconTables(**arrays, origin=Origin(*made, header.get("piece_mark", "")))
 
 
 def _read_first_format(source: Path) -> tuple[dict[str, Any], LexiconTables]:

@@ -201,7 +201,12 @@ class WordDecoder(ChangingVocabulary):
 
     def get_extra_state(self) -> Tensor:
         made = None if self.made is None else [len(self.made), digest_of(self.made)]
-        return pack({"version": OPTIONS_VERSION, "settings": self.settings, "lexicon": self.lexicon_fingerprint, "made": made})
+        about = {"lexicon": self.lexicon_fingerprint, "made": made, "piece_mark": self._piece_mark()}
+        return pack({"version": OPTIONS_VERSION, "settings": self.settings, **about})
+
+    def _piece_mark(self) -> str:
+        """Return the mark that spellings leave out; nothing: there is none, or no word is spelled."""
+        return "" if self.matrices.vocabulary is None else self.matrices.vocabulary.mark
 
     def set_extra_state(self, state: Any) -> None:
         """The settings were compared in ``upgrade_state_dict_named``."""
@@ -224,6 +229,11 @@ class WordDecoder(ChangingVocabulary):
         ]
         if differing:
             _refuse(f"options differ from the checkpoint's: {'; '.join(differing)}. Give the checkpoint's or start anew.")
+        mark = saved.get("piece_mark", "")
+        if mark != self._piece_mark():
+            ours, theirs = (f"pieces marked {one}" if one else "whole words" for one in (self._piece_mark(), mark))
+            given = f"with --piece-marks {mark}" if mark else "without --piece-marks"
+            _refuse(f"the data have {ours}, and the checkpoint's had {theirs}: binarise the text again {given}.")
         if self.contexts is not None:
             self.contexts.move_values(state_dict, f"{prefix}contexts.", f"{prefix}words.context_rows.weight")
         trained = saved.get("lexicon")

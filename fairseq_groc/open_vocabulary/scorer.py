@@ -107,25 +107,34 @@ class OpenVocabularyScorer:
         self._new_words = NewWords(SpellingModel(spellings), self._dictionary.symbols)
         self._previous, self._begin, self._line = self._dictionary.eos(), 0, 0
 
-    @torch.no_grad()
     def score(self, line: str) -> tuple[float, int]:
         """Return the log-probability of a line, ``</s>`` included, and its number of tokens.
 
         Raises:
             DataError: a symbol of fairseq's as a word; then nothing of the line was counted or added.
         """
+        before = self.totals.log_probability, self.totals.impossible
+        tokens = len(self.score_tokens(line))
+        impossible = self.totals.impossible > before[1]
+        return -math.inf if impossible else self.totals.log_probability - before[0], tokens
+
+    @torch.no_grad()
+    def score_tokens(self, line: str) -> list[float]:
+        """Return the log-probability of each word of a line, and of ``</s>``; -inf of what is impossible.
+
+        Raises:
+            DataError: as in ``score``.
+        """
         words = line.split()
         self._check(words)
         if not self._running:
             self._previous, self._begin = self._dictionary.eos(), 0
-        before = self.totals.log_probability, self.totals.impossible
-        rest = [*words, self._dictionary.eos_word]
+        rest, paid = [*words, self._dictionary.eos_word], list[float]()
         for start in range(0, len(rest), self._block):
-            self._count(self._read(rest[start : start + self._block]))
+            paid += self._count(self._read(rest[start : start + self._block]))
         self.totals.characters += sum(len(word) + 1 for word in words) + (not words)
         self._line += 1
-        impossible = self.totals.impossible > before[1]
-        return -math.inf if impossible else self.totals.log_probability - before[0], len(rest)
+        return paid
 
     def meet(self, word: str) -> float:
         """Take a new word into the vocabulary, and return log q(w) / (1 - q(V)) of before."""
@@ -160,12 +169,13 @@ class OpenVocabularyScorer:
         tokens = torch.tensor([self._dictionary.indices[word] for word in words], device=self._decoder.matrices.impossible.device)
         return _Piece(tokens, spelled, torch.tensor(sizes, device=tokens.device))
 
-    def _count(self, piece: _Piece) -> None:
+    def _count(self, piece: _Piece) -> list[float]:
+        """Count a piece; return the log-probability of each token."""
         wanted = [
             self._dictionary.unk() if new is not None else int(t) for t, new in zip(piece.tokens, piece.spelled, strict=True)
         ]
         lprobs = numbers_of("model", self._lprobs(piece).gather(1, torch.tensor(wanted, device=piece.tokens.device).unsqueeze(1)))
-        totals = self.totals
+        totals, each = self.totals, []
         for known, spelled in zip(lprobs.squeeze(1).double().tolist(), piece.spelled, strict=True):
             new, paid = spelled is not None, known
             if self.mass is not None:
@@ -176,10 +186,13 @@ class OpenVocabularyScorer:
             totals.tokens, totals.new = totals.tokens + 1, totals.new + new
             if paid < LOG_ZERO / 2:
                 totals.impossible += 1
+                each.append(-math.inf)
                 continue
+            each.append(paid)
             totals.log_probability += paid
             totals.first += paid if new else 0.0
             totals.spelled += spelled or 0.0
+        return each
 
     def _lprobs(self, piece: _Piece) -> Tensor:
         """Return the log-probabilities, (T, V), of every position over its own vocabulary; LOG_ZERO for words met later."""

@@ -10,6 +10,7 @@ import torch
 from fairseq import utils
 from omegaconf import OmegaConf, open_dict
 
+from fairseq_groc.data.fingerprint import piece_mark
 from fairseq_groc.data.stream_dataset import open_text
 from fairseq_groc.embeddings.base import WordEmbedding
 from fairseq_groc.embeddings.corrections import Corrections
@@ -39,13 +40,14 @@ def lexicon_vocabulary(cfg: Any, dictionary: Any, settings: dict[str, Any]) -> t
     if not needs_spellings(settings):
         return None, None
     widths = ngram_widths(settings)
-    parts = lexicon_parts(settings)
+    parts, folder = lexicon_parts(settings), Path(utils.split_paths(cfg.data)[0])
+    mark = piece_mark(folder)
     if not any(parts):
-        return Vocabulary.of_words(dictionary.symbols, widths), None
-    tables = load_tables(utils.split_paths(cfg.data)[0], dictionary.symbols)
+        return Vocabulary.of_words(dictionary.symbols, widths, mark), None
+    tables = load_tables(folder, dictionary.symbols)
     read = tables.parts(*parts)
     relations, definitions = (read.relations, read.relation_offsets), (read.definitions, read.definition_offsets)
-    return Vocabulary(read.forms(), relations, definitions, widths), tables
+    return Vocabulary(read.forms(), relations, definitions, widths, mark=mark), tables
 
 
 def complete(cfg: Any, task_options: Any) -> None:

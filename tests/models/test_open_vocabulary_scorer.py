@@ -123,6 +123,16 @@ def test_totals_are_sums_of_what_was_paid(model_with):
     assert totals.report().startswith("19 tokens, 5 new words met; perplexity ")
 
 
+def test_what_each_word_costs_adds_up_to_the_line(model_with):
+    mass, build = NewWordMass(0.25, fixed=True), lambda: model_with("groc_lstm_lm", "compositional_output", None)
+    lines, words = OpenVocabularyScorer(build(), mass, block=2), OpenVocabularyScorer(build(), mass, block=2)
+    for line in LINES:
+        total, count = lines.score(line)
+        paid = words.score_tokens(line)
+        assert len(paid) == count == len(line.split()) + 1 and sum(paid) == pytest.approx(total, abs=1e-9)
+    assert words.totals == lines.totals and words.score_tokens("dog")[0] > words.score_tokens("gnu")[0]
+
+
 def test_a_known_text_costs_what_it_costs_in_the_closed_vocabulary(model_with):
     model = model_with("groc_lstm_lm", "compositional_output", None)
     scorer = OpenVocabularyScorer(model, NewWordMass(0.25, fixed=True))

@@ -1,0 +1,57 @@
+"""Pieces of words: how they are marked, what they spell, and which of them a lexicon can have.
+
+A mark is no letter. It says that one end of a piece is one of its word: sentencepiece marks the pieces that begin a word, and
+subword-nmt those that do not end one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+BEGINS, GOES_ON = "\u2581", "@@"  # sentencepiece (Kudo and Richardson 2018), subword-nmt (Sennrich et al. 2016)
+MARKS = (BEGINS, GOES_ON)
+
+
+class Letters(NamedTuple):
+    """What a piece is without its mark.
+
+    Args:
+        spelling: its bytes
+        begins, ends: whether it is spelled as the beginning, and as the end, of a word
+    """
+
+    spelling: bytes
+    begins: bool = True
+    ends: bool = True
+
+
+def letters_of(form: bytes, mark: str) -> Letters:
+    """Return what a form spells.
+
+    Args:
+        form: in UTF-8
+        mark: of pieces; nothing: forms are whole words
+    """
+    raw = mark.encode()
+    if mark == BEGINS:
+        return Letters(form.removeprefix(raw), begins=form.startswith(raw))
+    if mark == GOES_ON and form.endswith(raw) and form != raw:
+        return Letters(form.removesuffix(raw), ends=False)
+    return Letters(form)
+
+
+def word_of(piece: str, mark: str) -> str | None:
+    """Return the word that a piece may be by itself; None: it is but a part of words."""
+    if mark == BEGINS:
+        return piece.removeprefix(mark) or None if piece.startswith(mark) else None
+    return None if mark == GOES_ON and piece.endswith(mark) and piece != mark else piece
+
+
+def piece_of(word: str, mark: str) -> str:
+    """Return the piece that is a whole word, as ``word_of`` takes it."""
+    return mark + word if mark == BEGINS else word
+
+
+def is_marked(piece: str, mark: str) -> bool:
+    """Say whether a piece has the mark."""
+    return piece.startswith(mark) if mark == BEGINS else piece.endswith(mark) and piece != mark
