@@ -22,6 +22,7 @@ from fairseq_groc.cli import (
     Command,
     boosted,
     classify,
+    compare,
     contexts,
     coverage,
     curves,
@@ -51,7 +52,7 @@ _GROUPS = {
     "training": (user_dir, presets),
     "scoring": (score, rescore, evaluate, tune, gradient_statistics, remember, ngram, export),
     "contexts": (classify, boosted, likelihood_ratio, contexts),
-    "analysis": (curves, frequency_bins, coverage, nearest, training_speed),
+    "analysis": (compare, curves, frequency_bins, coverage, nearest, training_speed),
 }
 if "preprocess" not in COMMANDS:  # this file runs twice where ``python -m`` meets an import of it
     for _group, _modules in _GROUPS.items():

@@ -2,9 +2,11 @@
 
 import argparse
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fairseq_groc.errors import OptionError, shown
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS
 from fairseq_groc.registry import flag
 from fairseq_groc.tasks.config import adapter_fields
@@ -59,8 +61,35 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def add_text(parser: argparse.ArgumentParser, split: str = "test") -> None:
     """Add what says which checkpoint reads which text: ``loading.open_split`` takes it."""
+    _add_texts(parser, default=split, help="which text of it")
+
+
+def add_texts(parser: argparse.ArgumentParser, split: str = "test") -> None:
+    """Add what says which checkpoint reads which texts: ``named_texts`` and ``loading.open_model`` take it."""
+    several = "which text of it; several, by name, are read one after the other, and words are encoded once"
+    _add_texts(parser, default=[split], nargs="+", metavar="[NAME=]SPLIT", help=several)
+
+
+def named_texts(splits: Sequence[str]) -> dict[str, str]:
+    """Return the splits of ``--split`` by name.
+
+    Raises:
+        OptionError: a name that two have, or that no file can have.
+    """
+    found: dict[str, str] = {}
+    for given in splits:
+        name, equals, split = given.rpartition("=")
+        name = name if equals else Path(split).name
+        if not split or not name or "/" in name or name in found:
+            reason = f"{shown(name)} is the name of two" if name in found else "expected SPLIT or NAME=SPLIT, as news=test1"
+            raise OptionError(f"--split {given}: {reason}")
+        found[name] = split
+    return found
+
+
+def _add_texts(parser: argparse.ArgumentParser, **split: Any) -> None:
     add_model(parser)
-    parser.add_argument("--split", default=split, help="which text of it")
+    parser.add_argument("--split", **split)
     parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
 
 
