@@ -87,6 +87,16 @@ def named_texts(splits: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def by_name(splits: Sequence[str]) -> bool:
+    """Say whether results go by the texts' names: there are several, or one that was given a name."""
+    return len(splits) > 1 or "=" in splits[0]
+
+
+def beside(path: Path, name: str) -> Path:
+    """Return the file for the text of a name where *path* is that of one text: the name stands before the suffix."""
+    return path.with_name(f"{path.stem}.{name}{path.suffix}") if name else path
+
+
 def _add_texts(parser: argparse.ArgumentParser, **split: Any) -> None:
     add_model(parser)
     parser.add_argument("--split", **split)

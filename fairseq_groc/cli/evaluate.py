@@ -11,14 +11,24 @@ import torch
 from fairseq.utils import import_user_module
 from torch import Tensor
 
-from fairseq_groc.arguments import add_adapter_arguments, add_break_mode, add_out, add_texts, named_texts, natural, positive
+from fairseq_groc.arguments import (
+    add_adapter_arguments,
+    add_break_mode,
+    add_out,
+    add_texts,
+    beside,
+    by_name,
+    named_texts,
+    natural,
+    positive,
+)
 from fairseq_groc.data.fingerprint import digest, trained_words
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.data.text import checked, read_lines
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.characters import MARKS, Pieces, Size, check_raw, check_symbol, pieces_of, raw_lines, size_of
 from fairseq_groc.evaluation.line_losses import added, sums_by_line, words_of, write_losses
-from fairseq_groc.evaluation.loading import check_split, open_model, read_split
+from fairseq_groc.evaluation.loading import open_model, read_split
 from fairseq_groc.evaluation.report import add, perplexities, tally, text_table, texts_table
 from fairseq_groc.evaluation.results import check_out, write_json
 from fairseq_groc.evaluation.scoring import Place, score
@@ -67,10 +77,10 @@ def run(args: Namespace) -> None:
     if args.streams % args.workers:
         raise OptionError(f"--streams {args.streams} must be a multiple of --workers {args.workers}")
     texts = named_texts(args.split)
-    by_name = len(texts) > 1 or "=" in args.split[0]
+    named = by_name(args.split)
     if args.raw and len(texts) > 1:
         raise OptionError(f"--raw {args.raw} is one text, and --split names {len(texts)}: give one, or --remove-bpe")
-    losses = {name: losses_file(args.losses, name if by_name else "") for name in texts} if args.losses else {}
+    losses = {name: beside(args.losses, name if named else "") for name in texts} if args.losses else {}
     for path in losses.values():
         check_place("--losses", path)
     if args.workers == 1:
@@ -80,20 +90,15 @@ def run(args: Namespace) -> None:
             shares = pool.starmap(share, [(args, worker) for worker in range(args.workers)])
     of_texts = {name: [found[name] for found in shares] for name in texts}
     reports = {name: make_report(args, split, of_texts[name]) for name, split in texts.items()}
-    print(texts_table(reports) if by_name else "\n".join(text_table(report) for report in reports.values()))
+    print(texts_table(reports) if named else "\n".join(text_table(report) for report in reports.values()))
     for name, report in reports.items():
-        print_notes(f"{name}: " if by_name else "", report, of_texts[name][0]["pieces"])
+        print_notes(f"{name}: " if named else "", report, of_texts[name][0]["pieces"])
     for name, path in losses.items():
         write_losses(path, added([found["lines"] for found in of_texts[name]]), of_texts[name][0]["words"])
     if args.out:
-        write_json(args.out, {"texts": reports} if by_name else next(iter(reports.values())))
+        write_json(args.out, {"texts": reports} if named else next(iter(reports.values())))
     for report in reports.values():
         check_sums(report)
-
-
-def losses_file(path: Path, name: str) -> Path:
-    """Return where the losses of a text go; a name stands before the suffix."""
-    return path.with_name(f"{path.stem}.{name}{path.suffix}") if name else path
 
 
 def print_notes(whose: str, report: dict[str, Any], pieces: Pieces | None) -> None:
@@ -123,12 +128,11 @@ def share(args: Namespace, worker: int) -> dict[str, dict[str, Any]]:
     import_user_module(args)  # a worker is a new process
     torch.set_num_threads(max(1, torch.get_num_threads() // args.workers))
     hub, texts = open_model(args), named_texts(args.split)
-    for split in texts.values():
-        check_split(args.data, split)
+    datasets = {name: read_split(hub, args.data, split) for name, split in texts.items()}
     if args.no_corrections:
         leave_out_corrections(hub.models[0].decoder.matrices)
     known = known_words(Path(args.data), hub.task.dictionary)
-    return {name: share_of(args, hub, read_split(hub, split), known, worker) for name, split in texts.items()}
+    return {name: share_of(args, hub, dataset, known, worker) for name, dataset in datasets.items()}
 
 
 def share_of(args: Namespace, hub: Any, dataset: StreamDataset, known: Tensor, worker: int) -> dict[str, Any]:

@@ -99,18 +99,14 @@ def open_model(args: Namespace, **options: Any) -> Any:
     return hub
 
 
-def check_split(data: str, split: str) -> None:
-    """Refuse a split that a data folder lacks.
+def read_split(hub: Any, data: str, split: str) -> StreamDataset:
+    """Return a text of the data folder for a loaded checkpoint to score.
 
     Raises:
-        DataError: with what to do.
+        DataError: no such split.
     """
     if not Path(data, f"{split}.bin").is_file():
         raise DataError(f"{data}/{split}.bin not found: preprocess the text, or name another --split")
-
-
-def read_split(hub: Any, split: str) -> StreamDataset:
-    """Return a text for a loaded checkpoint to score."""
     hub.task.load_dataset(split)
     dataset = hub.task.dataset(split)
     hub.task.prepare_scoring(dataset)
@@ -127,8 +123,7 @@ def open_split(args: Namespace, **options: Any) -> tuple[Any, StreamDataset]:
         DataError: no such split.
     """
     hub = open_model(args, **options)
-    check_split(args.data, args.split)
-    return hub, read_split(hub, args.split)
+    return hub, read_split(hub, args.data, args.split)
 
 
 def data_lexicon(origin: Origin | None, paths: Sequence[str] | None) -> Lexicon | None:
