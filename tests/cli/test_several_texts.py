@@ -54,9 +54,7 @@ def test_texts_have_the_figures_that_each_has_alone(ours, corpus, models, tmp_pa
 
 def test_words_are_encoded_once_for_all_texts(ours, corpus, models, tmp_path, monkeypatch):
     encoded, forward = [], CompositionalEmbedding.forward
-    monkeypatch.setattr(
-        CompositionalEmbedding, "forward", lambda self, *given: (encoded.append(self), forward(self, *given))[1]
-    )
+    monkeypatch.setattr(CompositionalEmbedding, "forward", lambda self, *given: (encoded.append(self), forward(self, *given))[1])
     texts = {1: [VALID], 3: ["a=test1", "b=test", "c=test1"]}
     counts = {}
     for number, splits in texts.items():
