@@ -8,8 +8,25 @@ from typing import Any
 
 from fairseq_groc.errors import OptionError, shown
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS
-from fairseq_groc.registry import flag
+from fairseq_groc.registry import flag, shown_value
 from fairseq_groc.tasks.config import adapter_fields
+
+
+class DefaultsFormatter(argparse.HelpFormatter):
+    """Help in which the text of every option ends with its default, where it has one that says something."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        default = shown_default(action)
+        return f"{action.help} (default: {default.replace('%', '%%')})" if default else action.help
+
+
+def shown_default(action: argparse.Action) -> str:
+    """Return an option's default as it is typed; nothing: there is none, or it is off or empty."""
+    default = action.default
+    if not action.option_strings or default is None or default is False or default == argparse.SUPPRESS:
+        return ""
+    values = default if isinstance(default, (list, tuple, dict)) else [default]
+    return " ".join(map(shown_value, values))
 
 
 def positive(text: str) -> int:
@@ -109,14 +126,16 @@ def add_out(parser: argparse.ArgumentParser, what: str = "JSON file to write; a 
 
 
 def add_break_mode(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--sample-break-mode", choices=("none", "eos"), default="none", help="eos: every line by itself")
+    parser.add_argument(
+        "--sample-break-mode", choices=("none", "eos"), default="none", help="none: running text; eos: every line by itself"
+    )
 
 
 def add_lexicon_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which lexicon is read, and how much of it: ``lexicon_of`` and ``tables_of`` read them."""
     add_lexicon_path(parser, "this machine's WordNet")
-    parser.add_argument("--max-relations", type=natural, default=MAX_RELATIONS, help="related words a word at most (%(default)s)")
-    parser.add_argument("--max-definition", type=natural, default=MAX_DEFINITION, help="words of its gloss at most (%(default)s)")
+    parser.add_argument("--max-relations", type=natural, default=MAX_RELATIONS, help="related words a word at most")
+    parser.add_argument("--max-definition", type=natural, default=MAX_DEFINITION, help="words of its gloss at most")
     parser.add_argument("--keep-entries", type=share, default=1, metavar="SHARE", help="of relations, and of definitions")
     parser.add_argument("--forms-from", metavar="DICT", help="leave out relations and gloss words that this dict.txt has not")
 

@@ -33,6 +33,7 @@ from fairseq_groc.evaluation.report import add, perplexities, tally, text_table,
 from fairseq_groc.evaluation.results import check_out, write_json
 from fairseq_groc.evaluation.scoring import Place, score
 from fairseq_groc.files import check_place
+from fairseq_groc.logs import begin_worker
 from fairseq_groc.models.word_matrices import WordMatrices
 
 logger = logging.getLogger(__name__)
@@ -86,7 +87,7 @@ def run(args: Namespace) -> None:
     if args.workers == 1:
         shares = [share(args, 0)]
     else:
-        with multiprocessing.get_context("spawn").Pool(args.workers) as pool:
+        with multiprocessing.get_context("spawn").Pool(args.workers, begin_worker, (args.verbose,)) as pool:
             shares = pool.starmap(share, [(args, worker) for worker in range(args.workers)])
     of_texts = {name: [found[name] for found in shares] for name in texts}
     reports = {name: make_report(args, split, of_texts[name]) for name, split in texts.items()}

@@ -31,7 +31,9 @@ def _short(name: str) -> str:
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_texts(parser, "valid")
-    parser.add_argument("--cache", choices=("none", *CACHES), default="local")
+    parser.add_argument(
+        "--cache", choices=("none", *CACHES), default="local", help="what remembers the text; none: the others alone"
+    )
     weights = "of the cache, 1 - lambda of the paper; 0: without it"
     parser.add_argument("--weights", type=float, nargs="+", default=WEIGHTS, help=weights)
     for name, option in OPTIONS.items():
