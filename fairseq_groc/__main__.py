@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import io
-import logging
 import os
 import re
 import shutil
@@ -17,11 +16,13 @@ from typing import Any, NoReturn
 
 from fairseq.utils import import_user_module
 
+from fairseq_groc.arguments import DefaultsFormatter
 from fairseq_groc.cli import (
     COMMANDS,
     Command,
     boosted,
     classify,
+    compare,
     contexts,
     coverage,
     curves,
@@ -44,6 +45,7 @@ from fairseq_groc.cli import (
     user_dir,
 )
 from fairseq_groc.errors import GrocError, OptionError
+from fairseq_groc.logs import FAIRSEQ, LIBRARIES, show_log, warnings_alone
 from fairseq_groc.programs import shortened
 
 _GROUPS = {
@@ -51,7 +53,7 @@ _GROUPS = {
     "training": (user_dir, presets),
     "scoring": (score, rescore, evaluate, tune, gradient_statistics, remember, ngram, export),
     "contexts": (classify, boosted, likelihood_ratio, contexts),
-    "analysis": (curves, frequency_bins, coverage, nearest, training_speed),
+    "analysis": (compare, curves, frequency_bins, coverage, nearest, training_speed),
 }
 if "preprocess" not in COMMANDS:  # this file runs twice where ``python -m`` meets an import of it
     for _group, _modules in _GROUPS.items():
@@ -74,13 +76,16 @@ USER = Parser(prog=PROGRAM, add_help=False, allow_abbrev=False)
 USER.add_argument(
     "--user-dir", default=argparse.SUPPRESS, help="folder of a Python package to import first: parts and commands of your own"
 )
+USER.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help="show what fairseq logs, too")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; an error of ours, or a file that cannot be read or written, is one line and exit code 1."""
     try:
-        _import_user_module(USER.parse_known_args(arguments, argparse.Namespace(user_dir=None))[0])
-        code = _run(_parser().parse_args(arguments))
+        common = USER.parse_known_args(arguments, argparse.Namespace(user_dir=None, verbose=False))[0]
+        with warnings_alone(*LIBRARIES, *(() if common.verbose else FAIRSEQ)):
+            _import_user_module(common)
+            code = _run(_parser().parse_args(arguments))
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # whoever reads the output has enough
@@ -126,10 +131,13 @@ def _import_user_module(args: Namespace) -> None:
 def _parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog=PROGRAM, description=__doc__, epilog=_listed(), parents=[USER], formatter_class=raw)
-    parser.set_defaults(user_dir=None)
+    parser.set_defaults(user_dir=None, verbose=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", help="one of those below; has a --help")
     for name, command in COMMANDS.items():
-        command.add_arguments(commands.add_parser(name.replace("_", "-"), description=command.help, parents=[USER]))
+        typed = name.replace("_", "-")
+        command.add_arguments(
+            commands.add_parser(typed, description=command.help, parents=[USER], formatter_class=DefaultsFormatter)
+        )
     return parser
 
 
@@ -143,11 +151,10 @@ def _listed() -> str:
 
 
 def _run(args: Namespace) -> int:
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    for library in ("filelock", "faiss"):
-        logging.getLogger(library).setLevel(logging.WARNING)  # fairseq may leave the root logger talkative
+    show_log()
     return COMMANDS[args.command.replace("-", "_")].run(args) or 0
 
 
 if __name__ == "__main__":
+    show_log(anew=True)
     sys.exit(main())

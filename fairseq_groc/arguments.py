@@ -2,12 +2,31 @@
 
 import argparse
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fairseq_groc.errors import OptionError, shown
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS
-from fairseq_groc.registry import flag
+from fairseq_groc.registry import flag, shown_value
 from fairseq_groc.tasks.config import adapter_fields
+
+
+class DefaultsFormatter(argparse.HelpFormatter):
+    """Help in which the text of every option ends with its default, where it has one that says something."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        default = shown_default(action)
+        return f"{action.help} (default: {default.replace('%', '%%')})" if default else action.help
+
+
+def shown_default(action: argparse.Action) -> str:
+    """Return an option's default as it is typed; nothing: there is none, or it is off or empty."""
+    default = action.default
+    if not action.option_strings or default is None or default is False or default == argparse.SUPPRESS:
+        return ""
+    values = default if isinstance(default, (list, tuple, dict)) else [default]
+    return " ".join(map(shown_value, values))
 
 
 def positive(text: str) -> int:
@@ -59,8 +78,45 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def add_text(parser: argparse.ArgumentParser, split: str = "test") -> None:
     """Add what says which checkpoint reads which text: ``loading.open_split`` takes it."""
+    _add_texts(parser, default=split, help="which text of it")
+
+
+def add_texts(parser: argparse.ArgumentParser, split: str = "test") -> None:
+    """Add what says which checkpoint reads which texts: ``named_texts`` and ``loading.open_model`` take it."""
+    several = "which text of it; several, by name, are read one after the other, and words are encoded once"
+    _add_texts(parser, default=[split], nargs="+", metavar="[NAME=]SPLIT", help=several)
+
+
+def named_texts(splits: Sequence[str]) -> dict[str, str]:
+    """Return the splits of ``--split`` by name.
+
+    Raises:
+        OptionError: a name that two have, or that no file can have.
+    """
+    found: dict[str, str] = {}
+    for given in splits:
+        name, equals, split = given.rpartition("=")
+        name = name if equals else Path(split).name
+        if not split or not name or "/" in name or name in found:
+            reason = f"{shown(name)} is the name of two" if name in found else "expected SPLIT or NAME=SPLIT, as news=test1"
+            raise OptionError(f"--split {given}: {reason}")
+        found[name] = split
+    return found
+
+
+def by_name(splits: Sequence[str]) -> bool:
+    """Say whether results go by the texts' names: there are several, or one that was given a name."""
+    return len(splits) > 1 or "=" in splits[0]
+
+
+def beside(path: Path, name: str) -> Path:
+    """Return the file for the text of a name where *path* is that of one text: the name stands before the suffix."""
+    return path.with_name(f"{path.stem}.{name}{path.suffix}") if name else path
+
+
+def _add_texts(parser: argparse.ArgumentParser, **split: Any) -> None:
     add_model(parser)
-    parser.add_argument("--split", default=split, help="which text of it")
+    parser.add_argument("--split", **split)
     parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
 
 
@@ -70,14 +126,16 @@ def add_out(parser: argparse.ArgumentParser, what: str = "JSON file to write; a 
 
 
 def add_break_mode(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--sample-break-mode", choices=("none", "eos"), default="none", help="eos: every line by itself")
+    parser.add_argument(
+        "--sample-break-mode", choices=("none", "eos"), default="none", help="none: running text; eos: every line by itself"
+    )
 
 
 def add_lexicon_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which lexicon is read, and how much of it: ``lexicon_of`` and ``tables_of`` read them."""
     add_lexicon_path(parser, "this machine's WordNet")
-    parser.add_argument("--max-relations", type=natural, default=MAX_RELATIONS, help="related words a word at most (%(default)s)")
-    parser.add_argument("--max-definition", type=natural, default=MAX_DEFINITION, help="words of its gloss at most (%(default)s)")
+    parser.add_argument("--max-relations", type=natural, default=MAX_RELATIONS, help="related words a word at most")
+    parser.add_argument("--max-definition", type=natural, default=MAX_DEFINITION, help="words of its gloss at most")
     parser.add_argument("--keep-entries", type=share, default=1, metavar="SHARE", help="of relations, and of definitions")
     parser.add_argument("--forms-from", metavar="DICT", help="leave out relations and gloss words that this dict.txt has not")
 

@@ -19,9 +19,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_text(parser, split="valid")
     parser.set_defaults(sample_break_mode="eos")
     parser.add_argument("--contexts", nargs="+", required=True, metavar="NAME=VALUE,...", help="two or more")
-    parser.add_argument("--top", type=positive, default=10, help="words to show of each (%(default)s)")
+    parser.add_argument("--top", type=positive, default=10, help="words to show of each")
     parser.add_argument("--measured", action="store_true", help="on the text: mean log p(w | context) - log p(w | missing)")
-    parser.add_argument("--min-count", type=positive, default=5, help="with --measured: of a word in the text (%(default)s)")
+    parser.add_argument("--min-count", type=positive, default=5, help="with --measured: of a word in the text")
     parser.add_argument("--batch-size", type=positive, default=50, help="lines at a time")
     add_out(parser, "JSON file to write")
 

@@ -1,26 +1,32 @@
-"""Draw the learning curves of training logs: every validation subset against updates."""
+"""Draw the learning curves of training logs: every validation subset against updates or seconds."""
 
+import logging
 import math
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from fairseq_groc.errors import OptionError
+from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.results import aligned, label_log_axis, pyplot, save_figure, write_json
-from fairseq_groc.evaluation.training_log import TRAINING, Curve, read_curves
+from fairseq_groc.evaluation.training_log import TRAINING, Curve, by_seconds, read_clock, read_curves
 from fairseq_groc.files import check_place
 
+logger = logging.getLogger(__name__)
 FORMATS = (".png", ".pdf", ".svg")
 LABELS = {"ppl": "perplexity", "loss": "loss (base 2)"}
-Row = dict[str, Any]  # run, log, subset and points (updates, value)
+AXES = {"updates": ("updates", "at update"), "seconds": ("seconds of training and validation", "at second")}
+Row = dict[str, Any]  # run, log, subset and points (x, value)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("log", nargs="+", help="output of fairseq-train, --log-format simple or json; a run each")
     parser.add_argument("--out", required=True, help="picture (.png, .pdf or .svg); the numbers go beside it, as .json")
-    parser.add_argument("--metric", choices=sorted(LABELS), default="ppl")
+    parser.add_argument("--metric", choices=sorted(LABELS), default="ppl", help="what is drawn; loss: in base 2")
+    parser.add_argument(
+        "--x", choices=tuple(AXES), default="updates", help="against what: updates, or seconds that these had taken"
+    )
     parser.add_argument("--names", nargs="*", default=[], metavar="SUBSET=NAME", help="what to call a subset: valid1=science")
-    parser.add_argument("--title", default="")
+    parser.add_argument("--title", default="", help="above the picture")
 
 
 def run(args: Namespace) -> None:
@@ -30,11 +36,31 @@ def run(args: Namespace) -> None:
     rows = [
         {"run": run_name, "log": str(log), "subset": names.get(subset, subset), "points": points}
         for run_name, log in zip(run_names(logs), logs, strict=True)
-        for subset, points in sorted(read_curves(log, args.metric).items(), key=lambda item: item[0] == TRAINING)
+        for subset, points in sorted(curves_of(log, args.metric, args.x).items(), key=lambda item: item[0] == TRAINING)
     ]
-    print(table(rows, args.metric))
-    write_json(out.with_suffix(".json"), {"metric": args.metric, "curves": rows})
-    draw(rows, args.metric, args.title, out)
+    print(table(rows, args.metric, args.x))
+    write_json(out.with_suffix(".json"), {"metric": args.metric, "x": args.x, "curves": rows})
+    draw(rows, args.metric, args.x, args.title, out)
+
+
+def curves_of(log: Path, metric: str, x: str) -> dict[str, Curve]:
+    """Return the curves of a log by subset, and say what is left out of them.
+
+    Raises:
+        DataError: nothing is left of one, since no training was logged around it.
+    """
+    curves = read_curves(log, metric)
+    if x == "updates":
+        return curves
+    clock, found = read_clock(log), dict[str, Curve]()
+    for subset, points in curves.items():
+        found[subset], left = by_seconds(points, clock)
+        where = f"before or after the lines of training, which say how many seconds these had taken ({log})"
+        if not found[subset]:
+            raise DataError(f"{subset}: all points are {where}: train with a smaller --log-interval, or leave out --x seconds")
+        if left:
+            logger.warning(f"{subset}: {left:,} points are left out, {where}")
+    return found
 
 
 def _check_out(out: Path, logs: list[Path]) -> None:
@@ -64,24 +90,24 @@ def run_names(logs: list[Path]) -> list[str]:
 
 
 def best(points: Curve) -> tuple[float, float]:
-    """Return the (updates, value) with the lowest value, the first of equal ones."""
+    """Return the (x, value) with the lowest value, the first of equal ones."""
     return min(points, key=lambda point: point[1])
 
 
-def table(rows: list[Row], metric: str) -> str:
+def table(rows: list[Row], metric: str, x: str = "updates") -> str:
     """Return first, best and last value of every curve as text."""
     lines = []
     for row in rows:
         points = row["points"]
-        (updates, value), (end, last) = best(points), points[-1]
-        figures = f"{points[0][1]:,.2f}", f"{value:,.2f}", f"{updates:,}", f"{last:,.2f}", f"{end:,}"
+        (place, value), (end, last) = best(points), points[-1]
+        figures = f"{points[0][1]:,.2f}", f"{value:,.2f}", f"{place:,}", f"{last:,.2f}", f"{end:,}"
         lines.append([row["run"], row["subset"], str(len(points)), *figures])
-    columns = ["run", "subset", "points", "first", "best", "at update", "last", "at"]
+    columns = ["run", "subset", "points", "first", "best", AXES[x][1], "last", "at"]
     legend = f"{LABELS[metric]}, lower is better; train: means over log intervals, with dropout"
     return f"{aligned(columns, lines, names=2)}\n{legend}"
 
 
-def draw(rows: list[Row], metric: str, title: str, path: Path) -> None:
+def draw(rows: list[Row], metric: str, x: str, title: str, path: Path) -> None:
     """Save a panel a subset, training last, with a line a run.
 
     Raises:
@@ -97,7 +123,7 @@ def draw(rows: list[Row], metric: str, title: str, path: Path) -> None:
             label = row["run"] + (f" ({missing} infinite)" if missing else "")
             marker = "o" if len(finite) < 40 else None
             panel.plot([n for n, _ in finite], [v for _, v in finite], f"C{runs.index(row['run'])}", marker=marker, label=label)
-        panel.set(title=subset, xlabel="updates", yscale="log" if metric == "ppl" else "linear")
+        panel.set(title=subset, xlabel=AXES[x][0], yscale="log" if metric == "ppl" else "linear")
         panel.legend(fontsize=8)
         if metric == "ppl":
             label_log_axis(panel.yaxis)

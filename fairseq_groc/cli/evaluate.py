@@ -1,4 +1,4 @@
-"""Score a binarised text and report honestly: counts, perplexity of known and new words, bits per character, as text and JSON."""
+"""Score binarised texts and report honestly: counts, perplexity of known and new words, bits per character, as text and JSON."""
 
 import logging
 import multiprocessing
@@ -9,17 +9,31 @@ from typing import Any
 
 import torch
 from fairseq.utils import import_user_module
+from torch import Tensor
 
-from fairseq_groc.arguments import add_adapter_arguments, add_break_mode, add_out, add_text, natural, positive
+from fairseq_groc.arguments import (
+    add_adapter_arguments,
+    add_break_mode,
+    add_out,
+    add_texts,
+    beside,
+    by_name,
+    named_texts,
+    natural,
+    positive,
+)
 from fairseq_groc.data.fingerprint import digest, trained_words
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.data.text import checked, read_lines
 from fairseq_groc.errors import DataError, OptionError
-from fairseq_groc.evaluation.characters import MARKS, Size, check_raw, check_symbol, pieces_of, raw_lines, size_of
-from fairseq_groc.evaluation.loading import open_split
-from fairseq_groc.evaluation.report import add, perplexities, tally, text_table
+from fairseq_groc.evaluation.characters import MARKS, Pieces, Size, check_raw, check_symbol, pieces_of, raw_lines, size_of
+from fairseq_groc.evaluation.line_losses import added, sums_by_line, words_of, write_losses
+from fairseq_groc.evaluation.loading import open_model, read_split
+from fairseq_groc.evaluation.report import add, perplexities, tally, text_table, texts_table
 from fairseq_groc.evaluation.results import check_out, write_json
 from fairseq_groc.evaluation.scoring import Place, score
+from fairseq_groc.files import check_place
+from fairseq_groc.logs import begin_worker
 from fairseq_groc.models.word_matrices import WordMatrices
 
 logger = logging.getLogger(__name__)
@@ -27,11 +41,18 @@ LARGEST_ERROR, PER_WORD = 1e-5, 1e-9  # of a sum of probabilities in float32, an
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    add_text(parser)
+    add_texts(parser)
     parser.add_argument("--streams", type=positive, default=1, help="contiguous streams, as fairseq's --batch-size")
     parser.add_argument("--workers", type=positive, default=1, help="processes that share the streams")
     add_break_mode(parser)
     add_out(parser, "JSON file to write")
+    parser.add_argument(
+        "--losses",
+        type=Path,
+        metavar="FILE",
+        help="write what each line lost, in nats, tab-separated, for compare; of several texts to a file each, with its name "
+        "before the suffix",
+    )
     parser.add_argument(
         "--verify-normalization",
         type=natural,
@@ -56,45 +77,84 @@ def run(args: Namespace) -> None:
     check_out(args.out, drawn=False)
     if args.streams % args.workers:
         raise OptionError(f"--streams {args.streams} must be a multiple of --workers {args.workers}")
+    texts = named_texts(args.split)
+    named = by_name(args.split)
+    if args.raw and len(texts) > 1:
+        raise OptionError(f"--raw {args.raw} is one text, and --split names {len(texts)}: give one, or --remove-bpe")
+    losses = {name: beside(args.losses, name if named else "") for name in texts} if args.losses else {}
+    for path in losses.values():
+        check_place("--losses", path)
     if args.workers == 1:
         shares = [share(args, 0)]
     else:
-        with multiprocessing.get_context("spawn").Pool(args.workers) as pool:
+        with multiprocessing.get_context("spawn").Pool(args.workers, begin_worker, (args.verbose,)) as pool:
             shares = pool.starmap(share, [(args, worker) for worker in range(args.workers)])
-    report = make_report(args, shares)
-    print(text_table(report))
-    if report["characters"] is None:
-        print(f"bits per character: {shares[0]['pieces'].refusal()}")
-    if args.verify_normalization:
-        error = report["largest_sum_error"]
-        print(f"largest |1 - sum| of {report['verified_positions']:,} positions: {error:.1e}")
-        masses = "{new_mass:.2%} on new words, the model alone {model_new_mass:.2%}".format(**report)
-        print(f"probability at these positions: {masses}; their share of the text: {report['new']['share']:.2%}")
+    of_texts = {name: [found[name] for found in shares] for name in texts}
+    reports = {name: make_report(args, split, of_texts[name]) for name, split in texts.items()}
+    print(texts_table(reports) if named else "\n".join(text_table(report) for report in reports.values()))
+    for name, report in reports.items():
+        print_notes(f"{name}: " if named else "", report, of_texts[name][0]["pieces"])
+    for name, path in losses.items():
+        write_losses(path, added([found["lines"] for found in of_texts[name]]), of_texts[name][0]["words"])
     if args.out:
-        write_json(args.out, report)
-    largest = LARGEST_ERROR + PER_WORD * report["vocabulary"]
-    if args.verify_normalization and not error <= largest:
+        write_json(args.out, {"texts": reports} if named else next(iter(reports.values())))
+    for report in reports.values():
+        check_sums(report)
+
+
+def print_notes(whose: str, report: dict[str, Any], pieces: Pieces | None) -> None:
+    """Print what the table of a text has not."""
+    if pieces is not None:
+        print(f"{whose}bits per character: {pieces.refusal()}")
+    if "largest_sum_error" in report:
+        error = report["largest_sum_error"]
+        print(f"{whose}largest |1 - sum| of {report['verified_positions']:,} positions: {error:.1e}")
+        masses = "{new_mass:.2%} on new words, the model alone {model_new_mass:.2%}".format(**report)
+        print(f"{whose}probability at these positions: {masses}; their share of the text: {report['new']['share']:.2%}")
+
+
+def check_sums(report: dict[str, Any]) -> None:
+    """Refuse probabilities that do not sum to 1, where they were verified.
+
+    Raises:
+        DataError: by how much.
+    """
+    largest, error = LARGEST_ERROR + PER_WORD * report["vocabulary"], report.get("largest_sum_error", 0.0)
+    if not error <= largest:
         raise DataError(f"probabilities do not sum to 1: {error:.1e} off, more than {largest:.1e}")
 
 
-def share(args: Namespace, worker: int) -> dict[str, Any]:
-    """Score one worker's streams and return what the report needs of them."""
+def share(args: Namespace, worker: int) -> dict[str, dict[str, Any]]:
+    """Score one worker's streams of every text and return what the reports need of them, by text."""
     import_user_module(args)  # a worker is a new process
     torch.set_num_threads(max(1, torch.get_num_threads() // args.workers))
-    hub, dataset = open_split(args)
-    task, decoder = hub.task, hub.models[0].decoder
+    hub, texts = open_model(args), named_texts(args.split)
+    datasets = {name: read_split(hub, args.data, split) for name, split in texts.items()}
     if args.no_corrections:
-        leave_out_corrections(decoder.matrices)
-    block, known = task.block_length(), known_words(Path(args.data), task.dictionary)
-    pieces = None if args.raw or args.remove_bpe else pieces_of(task.dictionary.symbols)
+        leave_out_corrections(hub.models[0].decoder.matrices)
+    known = known_words(Path(args.data), hub.task.dictionary)
+    return {name: share_of(args, hub, dataset, known, worker) for name, dataset in datasets.items()}
+
+
+def share_of(args: Namespace, hub: Any, dataset: StreamDataset, known: Tensor, worker: int) -> dict[str, Any]:
+    """Score one worker's streams of a text.
+
+    Args:
+        known: mask (V) of the words that the training text has
+    """
+    task, decoder = hub.task, hub.models[0].decoder
+    block, unk, symbols = task.block_length(), task.dictionary.unk(), task.dictionary.symbols
+    pieces = None if args.raw or args.remove_bpe else pieces_of(symbols)
     size = None if pieces or worker else text_size(args, dataset)
     place = Place(args.streams, block, worker, args.workers)
     began = time.perf_counter()
     scores = score(hub.models[0], dataset, place, args.verify_normalization, decoder.real_words().cpu() & ~known)
     seconds = time.perf_counter() - began
-    targets, adapted, own = (torch.cat(part) for part in (scores.targets, scores.adapted, scores.own))
+    targets, adapted, own, places = (torch.cat(part) for part in (scores.targets, scores.adapted, scores.own, scores.places))
     return {
-        "sums": tally(targets, adapted, own, known, task.dictionary.unk()),
+        "sums": tally(targets, adapted, own, known, unk),
+        "lines": sums_by_line(targets, adapted, places, dataset.sizes, known, unk) if args.losses else {},
+        "words": list(words_of(dataset.lines, symbols)) if args.losses and worker == 0 else [],
         "size": size,
         "pieces": pieces,
         "text": dataset.num_tokens_total,
@@ -133,7 +193,7 @@ def text_size(args: Namespace, dataset: StreamDataset) -> Size:
         return size_of(raw_lines(dataset.lines, symbols, symbol))
     lines = list(checked(read_lines(args.raw), str(args.raw)))
     if len(lines) != len(dataset):
-        raise OptionError(f"--raw {args.raw}: {len(lines):,} lines, and the text of '{args.split}' has {len(dataset):,}")
+        raise OptionError(f"--raw {args.raw}: {len(lines):,} lines, and the text of '{dataset.name}' has {len(dataset):,}")
     pieces = pieces_of(symbols)
     if pieces is None or pieces.symbol is not None:  # the marks are no letters of the text
         symbol = pieces.symbol if pieces is not None and pieces.symbol is not None else "none"
@@ -141,7 +201,7 @@ def text_size(args: Namespace, dataset: StreamDataset) -> Size:
     return size_of(lines)
 
 
-def known_words(data: Path, dictionary: Any) -> torch.Tensor:
+def known_words(data: Path, dictionary: Any) -> Tensor:
     """Return the mask (V) of the words that occur in the training text, ``</s>`` among them.
 
     Raises:
@@ -153,8 +213,8 @@ def known_words(data: Path, dictionary: Any) -> torch.Tensor:
     return torch.from_numpy(known)
 
 
-def make_report(args: Namespace, shares: list[dict[str, Any]]) -> dict[str, Any]:
-    """Put the workers' shares together.
+def make_report(args: Namespace, split: str, shares: list[dict[str, Any]]) -> dict[str, Any]:
+    """Put the workers' shares of a text together.
 
     Raises:
         DataError: the tokens scored are not the text's.
@@ -177,7 +237,7 @@ def make_report(args: Namespace, shares: list[dict[str, Any]]) -> dict[str, Any]
         "vocabulary": first["vocabulary"],
         "vocabulary_of_training": first["known_vocabulary"],
         "settings": {
-            "split": args.split,
+            "split": split,
             "streams": args.streams,
             "block": first["block"],
             "adapters": first["adapters"],
@@ -187,7 +247,7 @@ def make_report(args: Namespace, shares: list[dict[str, Any]]) -> dict[str, Any]
             "corrections": not args.no_corrections,
         },
         "checkpoint": {"path": args.path, "sha256": digest(Path(args.path))},
-        "data": {"path": args.data, "sha256": digest(Path(args.data, f"{args.split}.bin"), Path(args.data, "dict.txt"))},
+        "data": {"path": args.data, "sha256": digest(Path(args.data, f"{split}.bin"), Path(args.data, "dict.txt"))},
     }
     if args.verify_normalization:
         report["largest_sum_error"] = float(torch.tensor([s["error"] for s in shares]).double().max())  # NaN stays

@@ -16,7 +16,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_text(parser, "train")
     chosen = OPTIONS["dynamic_parameters"]
     parser.add_argument("--dynamic-parameters", choices=chosen.kind, default=chosen.default, help=chosen.help)
-    parser.add_argument("--streams", type=positive, default=100, help="contiguous streams (%(default)s)")
+    parser.add_argument("--streams", type=positive, default=100, help="contiguous streams")
     parser.add_argument("--max-batches", type=natural, default=0, help="read so many blocks of all streams; 0: the whole text")
     parser.add_argument("--dest", type=Path, help="folder to write to; default: the data folder")
 

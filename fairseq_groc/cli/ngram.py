@@ -28,8 +28,8 @@ MOST = 10  # words of an n-gram
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--data", required=True, help="folder of binarised text")
-    parser.add_argument("--split", default="train", help="which text of it is counted (%(default)s)")
-    parser.add_argument("--order", type=positive, default=4, help=f"the most words of an n-gram, up to {MOST} (%(default)s)")
+    parser.add_argument("--split", default="train", help="which text of it is counted")
+    parser.add_argument("--order", type=positive, default=4, help=f"the most words of an n-gram, up to {MOST}")
     parser.add_argument("--dest", type=Path, required=True, help="folder to write to")
     parser.add_argument("--score", nargs="+", default=[], metavar="DATA", help="folders whose texts it scores, too")
     add_out(parser, "JSON file for what it makes of each text")

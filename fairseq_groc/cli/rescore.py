@@ -39,8 +39,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("nbest", type=Path, help="tab-separated, with a header, or with numbers for the fields")
     add_model(parser)
     fields = parser.add_argument_group("fields of the list: names of its header; or numbers from 1, then it has none")
-    fields.add_argument("--id-field", default="id", metavar="NAME", help="of the utterance (%(default)s)")
-    fields.add_argument("--text-field", default="text", metavar="NAME", help="of the hypothesis (%(default)s)")
+    fields.add_argument("--id-field", default="id", metavar="NAME", help="of the utterance")
+    fields.add_argument("--text-field", default="text", metavar="NAME", help="of the hypothesis")
     fields.add_argument(
         "--score-fields",
         nargs="+",

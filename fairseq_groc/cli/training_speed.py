@@ -27,7 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     sizes = "of a turn, 3 or more; more of them where updates differ, as sparse ones do"
     parser.add_argument("--updates", type=lambda text: whole(text, 3), default=20, help=sizes)
     parser.add_argument("--rounds", type=positive, default=3, help="turns of each model")
-    parser.add_argument("--options", default=SHAPE, help=f"of fairseq-train, for all models ({SHAPE})")
+    parser.add_argument("--options", default=SHAPE, help="of fairseq-train, for all models")
     add_out(parser)
 
 

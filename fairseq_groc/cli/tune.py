@@ -1,4 +1,4 @@
-"""Search the settings of a cache, the uniform distribution and the discount on validation text, in one pass of the model."""
+"""Search the settings of a cache, the uniform distribution and the discount on validation texts, in a pass of the model each."""
 
 import math
 from argparse import ArgumentParser, Namespace
@@ -8,12 +8,12 @@ from typing import Any
 
 from fairseq_groc.adapters import ADAPTERS, CACHES, OPTIONS, AdapterSettings, Cache
 from fairseq_groc.adapters.base import switch_of
-from fairseq_groc.arguments import add_break_mode, add_out, add_text, positive
+from fairseq_groc.arguments import add_break_mode, add_out, add_texts, beside, by_name, named_texts, positive
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.grid import VALUES, WEIGHTS, Grid
-from fairseq_groc.evaluation.loading import open_split
-from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, write_json
+from fairseq_groc.evaluation.loading import open_model, read_split
+from fairseq_groc.evaluation.results import aligned, check_out, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.scoring import Place
 from fairseq_groc.evaluation.stored import TUNED, store_tuned
 from fairseq_groc.evaluation.tuning import States, best, heat_map, read, remember, search
@@ -30,8 +30,10 @@ def _short(name: str) -> str:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    add_text(parser, "valid")
-    parser.add_argument("--cache", choices=("none", *CACHES), default="local")
+    add_texts(parser, "valid")
+    parser.add_argument(
+        "--cache", choices=("none", *CACHES), default="local", help="what remembers the text; none: the others alone"
+    )
     weights = "of the cache, 1 - lambda of the paper; 0: without it"
     parser.add_argument("--weights", type=float, nargs="+", default=WEIGHTS, help=weights)
     for name, option in OPTIONS.items():
@@ -50,13 +52,59 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
+    texts, named = named_texts(args.split), by_name(args.split)
     check_out(args.out)
+    pictures = {name: beside(args.out.with_suffix(".png"), name if named else "") for name in texts} if args.out else {}
+    for path in pictures.values():
+        check_place("--out", path)
     if args.cache != "none" and CACHES[args.cache].after_block is not Cache.after_block:
         raise OptionError(f"--cache {args.cache} learns, and tune has the model read the text once: compare settings by evaluate")
+    if len(texts) > 1 and not args.no_store:
+        raise OptionError(
+            f"--split names {len(texts)} texts, and the best of one becomes the default: give --no-store, or one text"
+        )
     given = values_of(args)
-    hub, dataset = open_split(args)
+    hub = open_model(args)
+    datasets = {name: read_split(hub, args.data, split) for name, split in texts.items()}
     if not args.no_store:
         check_place("--data", Path(args.data) / TUNED)
+    tried: dict[str, dict[AdapterSettings, float]] = {}
+    for name, dataset in datasets.items():
+        if named:
+            print(f"{name}:")
+        tried[name] = tune_text(args, given, hub, dataset)
+    if len(texts) > 1:
+        rows = [[name, f"{best(found)[1]:,.2f}", describe(best(found)[0])] for name, found in tried.items()]
+        print(aligned(["", "perplexity", "with"], rows, names=1))
+    if args.out:
+        reports = {name: report(texts[name], datasets[name], found) for name, found in tried.items()}
+        write_json(args.out, {"texts": reports} if named else next(iter(reports.values())))
+        for name, found in tried.items():
+            if drawn := heat_map(found, args.cache):
+                draw(*drawn, pictures[name])
+    if not args.no_store:
+        ((name, found),) = tried.items()
+        settings, ppl = best(found)
+        about = {"split": texts[name], "perplexity": ppl, "tokens": datasets[name].num_tokens_total}
+        store_tuned(Path(args.data), hub.models[0].decoder, settings, **about)
+        print(f"the default from now on for this model over {args.data}")
+
+
+def report(split: str, dataset: StreamDataset, tried: Mapping[AdapterSettings, float]) -> dict[str, Any]:
+    """Return the whole grid of a text, and the best of it."""
+    settings, ppl = best(tried)
+    about = {"split": split, "tokens": dataset.num_tokens_total, "best": {"perplexity": ppl, **settings.values()}}
+    return {**about, "grid": [{"perplexity": p, **s.values()} for s, p in tried.items()]}
+
+
+def tune_text(
+    args: Namespace, given: Mapping[str, Sequence[Any]], hub: Any, dataset: StreamDataset
+) -> dict[AdapterSettings, float]:
+    """Return the perplexity of a text with every setting that was tried, and print them and the best.
+
+    Raises:
+        OptionError: none is finite.
+    """
     known: set[AdapterSettings] = set()
 
     def search_passes(passes: Grid, tried: Any) -> Iterator[tuple[AdapterSettings, float]]:
@@ -70,17 +118,7 @@ def run(args: Namespace) -> None:
     if ppl == math.inf:
         raise OptionError("with every setting a token is impossible: give --uniform some weights above 0")
     print(f"best: {ppl:,.2f}  {describe(settings)}")
-    if args.out:
-        rows = [{"perplexity": p, **s.values()} for s, p in tried.items()]
-        about = {"split": args.split, "tokens": dataset.num_tokens_total, "best": {"perplexity": ppl, **settings.values()}}
-        write_json(args.out, {**about, "grid": rows})
-        drawn = heat_map(tried, args.cache)
-        if drawn:
-            draw(*drawn, args.out.with_suffix(".png"))
-    if not args.no_store:
-        found = {"split": args.split, "perplexity": ppl, "tokens": dataset.num_tokens_total}
-        store_tuned(Path(args.data), hub.models[0].decoder, settings, **found)
-        print(f"the default from now on for this model over {args.data}")
+    return tried
 
 
 def values_of(args: Namespace) -> dict[str, tuple[Any, ...]]:

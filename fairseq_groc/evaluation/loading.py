@@ -81,14 +81,11 @@ def adapter_options(args: Namespace) -> dict[str, Any]:
     return {**{option.name: getattr(args, option.name) for option in adapter_fields()}, **context}
 
 
-def open_split(args: Namespace, **options: Any) -> tuple[Any, StreamDataset]:
-    """Return the loaded checkpoint and the text to score.
+def open_model(args: Namespace, **options: Any) -> Any:
+    """Return the loaded checkpoint, which is to read texts as the options say.
 
     Args:
         options: of the task
-
-    Raises:
-        DataError: no such split.
     """
     hub = load(args.path, args.data, **adapter_options(args), any_lexicon=args.any_lexicon, **options)
     cfg = hub.task.cfg  # the checkpoint's, where the commands of fairseq have their own
@@ -99,12 +96,34 @@ def open_split(args: Namespace, **options: Any) -> tuple[Any, StreamDataset]:
         if model.decoder.adapter:
             model.decoder.adapter.settings.check_block(args.tokens_per_sample)
     hub.task.check_room()
-    if not Path(args.data, f"{args.split}.bin").is_file():
-        raise DataError(f"{args.data}/{args.split}.bin not found: preprocess the text, or name another --split")
-    hub.task.load_dataset(args.split)
-    dataset = hub.task.dataset(args.split)
+    return hub
+
+
+def read_split(hub: Any, data: str, split: str) -> StreamDataset:
+    """Return a text of the data folder for a loaded checkpoint to score.
+
+    Raises:
+        DataError: no such split.
+    """
+    if not Path(data, f"{split}.bin").is_file():
+        raise DataError(f"{data}/{split}.bin not found: preprocess the text, or name another --split")
+    hub.task.load_dataset(split)
+    dataset = hub.task.dataset(split)
     hub.task.prepare_scoring(dataset)
-    return hub, dataset
+    return dataset
+
+
+def open_split(args: Namespace, **options: Any) -> tuple[Any, StreamDataset]:
+    """Return the loaded checkpoint and the text to score.
+
+    Args:
+        options: of the task
+
+    Raises:
+        DataError: no such split.
+    """
+    hub = open_model(args, **options)
+    return hub, read_split(hub, args.data, args.split)
 
 
 def data_lexicon(origin: Origin | None, paths: Sequence[str] | None) -> Lexicon | None:

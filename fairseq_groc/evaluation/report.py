@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -23,9 +24,14 @@ def tally(targets: Tensor, adapted: Tensor, own: Tensor, known: Tensor, unk: int
         known: mask (V) of the words that the training text has
         unk: the number of ``<unk>``, which is no word, known or new
     """
-    is_known, is_unk = known[targets], targets == unk
-    parts = {"all": torch.ones_like(is_unk), "known": is_known & ~is_unk, "new": ~is_known & ~is_unk, "unk": is_unk}
+    parts = parts_of(targets, known, unk)
     return {name: _sums(adapted[chosen].double(), own[chosen].double()) for name, chosen in parts.items()}
+
+
+def parts_of(targets: Tensor, known: Tensor, unk: int) -> dict[str, Tensor]:
+    """Return the masks (n) of the parts of a report, for what ``tally`` takes."""
+    is_known, is_unk = known[targets], targets == unk
+    return {"all": torch.ones_like(is_unk), "known": is_known & ~is_unk, "new": ~is_known & ~is_unk, "unk": is_unk}
 
 
 def _sums(adapted: Tensor, own: Tensor) -> dict[str, Any]:
@@ -87,3 +93,16 @@ def text_table(report: dict[str, Any]) -> str:
     if not report["characters"]:
         return table
     return f"{table}\nbits per character {report['bits_per_character']:.4f}, per byte {report['bits_per_byte']:.4f}"
+
+
+def texts_table(reports: Mapping[str, dict[str, Any]]) -> str:
+    """Return a row for each text, by its name."""
+    rows = []
+    for name, report in reports.items():
+        whole, bits = report["all"], report["bits_per_character"]
+        figures = (whole["perplexity"], report["known"]["perplexity"], report["new"]["perplexity"], whole["model_perplexity"])
+        shown = ("-" if math.isnan(figure) else f"{figure:,.2f}" for figure in figures)
+        counts = f"{whole['tokens']:,}", f"{report['new']['share']:.1%}", f"{whole['impossible']:,}"
+        rows.append([name, *counts, *shown, "-" if bits is None else f"{bits:.4f}"])
+    columns = ["", "tokens", "new", "impossible", "perplexity", "known words", "new words", "model alone", "bits per character"]
+    return aligned(columns, rows)

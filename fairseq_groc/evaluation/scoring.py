@@ -38,6 +38,8 @@ class Place:
 def blocks(model: Any, dataset: StreamDataset, place: Place, begin: int = 0) -> Iterator[dict[str, Any]]:
     """Yield the batches of a worker's streams in their order, on the model's device; a bar shows how far it is.
 
+    Each has as ``rows`` the ``(begin, end)`` of its rows in the text.
+
     Args:
         begin: leave out the blocks that begin before this token of their streams
 
@@ -51,7 +53,8 @@ def blocks(model: Any, dataset: StreamDataset, place: Place, begin: int = 0) -> 
     left = [plan for plan in plans if plan.block.begin >= begin]
     for plan in tqdm(left, desc=dataset.name, unit=" batches", leave=False, disable=True if place.worker else None):
         sample = dataset[plan]
-        yield utils.move_to_cuda(sample) if device.type == "cuda" else sample
+        sample = utils.move_to_cuda(sample) if device.type == "cuda" else sample
+        yield {**sample, "rows": plan.rows}
 
 
 @dataclass
@@ -60,6 +63,7 @@ class TokenScores:
 
     Args:
         targets: (n)
+        places: of these in the text, (n)
         adapted: log-probabilities of the adapted model, (n)
         own: of the model alone, (n)
         error: largest |1 - sum| over the positions that were verified
@@ -68,6 +72,7 @@ class TokenScores:
     """
 
     targets: list[Tensor] = field(default_factory=list)
+    places: list[Tensor] = field(default_factory=list)
     adapted: list[Tensor] = field(default_factory=list)
     own: list[Tensor] = field(default_factory=list)
     error: float = 0.0
@@ -97,6 +102,7 @@ def score(
         else:
             losses = model.decoder.losses(*model.decoder.without_scores(model, sample["net_input"]), target, chunk)
             adapted, own = (-part for part in losses)
+        scores.places += [torch.arange(begin, end) for begin, end in sample["rows"]]
         for found, values in (
             (scores.targets, target),
             (scores.adapted, numbers_of("adapted model", adapted)),

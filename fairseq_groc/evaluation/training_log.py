@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fairseq_groc.errors import DataError, shown
 
-Curve = list[tuple[int, float]]  # (updates, value), by updates
+Curve = list[tuple[float, float]]  # (updates, value), by updates; or (seconds, value)
 TRAINING = "train"  # the name of the training curve: means over log intervals
 _VALID = re.compile(r"valid on '([^']+)' subset \| (.*)")
+_EPOCH = " epoch"  # what the means over an epoch of training are filed under, which are in its other lines: no subset's name
+_MEANS = re.compile(r"\| train \| epoch \d+ \| (.*)")
 _INNER = re.compile(r"epoch \d+: +\d+ / \d+ (.*num_updates=.*)")
 _JSON = re.compile(r"\{.*\}\s*$")
-_UPDATES = "num_updates"
+_UPDATES, _WALL = "num_updates", "wall"
 
 
 def read_curves(path: Path, metric: str = "ppl") -> dict[str, Curve]:
@@ -31,16 +35,11 @@ def read_curves(path: Path, metric: str = "ppl") -> dict[str, Curve]:
     Raises:
         DataError: there is no such file, or it has no validation results, or not of this metric, or something that is no number.
     """
-    if not Path(path).is_file():
-        raise DataError(f"{path}: no such log")
     curves: dict[str, Curve] = {}
-    with open(path, encoding="utf-8", errors="replace") as file:
-        for number, line in enumerate(file, start=1):
-            for name, stats in _results(line):
-                if metric in stats:
-                    where = f"{path}:{number}: {{}} of '{name}'"
-                    updates = _number(stats[_UPDATES], where.format(_UPDATES), lambda number: 0 <= number < math.inf)
-                    _add(curves.setdefault(name, []), int(updates), _number(stats[metric], where.format(metric)))
+    for name, updates, value in _values(path, metric, left_out=_EPOCH):
+        curve = curves.setdefault(name, [])
+        _go_back(curve, updates)
+        curve.append((updates, value))
     if set(curves) <= {TRAINING}:
         raise DataError(
             f"{path}: no '{metric}' of a validation subset. Expected the output of fairseq-train --log-format simple or json, "
@@ -49,13 +48,65 @@ def read_curves(path: Path, metric: str = "ppl") -> dict[str, Curve]:
     return curves
 
 
+def read_clock(path: Path) -> Curve:
+    """Return how many seconds the training had taken after so many updates: validation and loading count, stops do not.
+
+    Each line is of a number of updates that no other has. fairseq counts from zero where a run goes on in another process.
+
+    Raises:
+        DataError: there is no such file, or nothing says it, or it is no number.
+    """
+    clock: Curve = []
+    before = begin = 0.0  # what the line before said, and when the process of it had begun
+    for name, updates, wall in _values(path, _WALL, least=0):
+        if name in (TRAINING, _EPOCH):
+            if wall < before or (clock and updates < clock[-1][0]):
+                _go_back(clock, updates)
+                begin = clock[-1][1] if clock else 0.0
+            before = wall
+            if not clock or clock[-1][0] < updates:
+                clock.append((updates, begin + wall))
+    if not clock:
+        raise DataError(f"{path}: no line of training says how many seconds ('{_WALL}') it had taken: give one of fairseq-train")
+    return clock
+
+
+def by_seconds(curve: Curve, clock: Curve) -> tuple[Curve, int]:
+    """Return a curve by seconds, linear between the lines of the clock, and how many points lie beyond these and are left out."""
+    updates, seconds = zip(*clock, strict=True)
+    inside = [point for point in curve if updates[0] <= point[0] <= updates[-1]]
+    found = [(round(float(np.interp(place, updates, seconds)), 2), value) for place, value in inside]
+    return found, len(curve) - len(inside)
+
+
 def read_parameters(output: str) -> int:
     """Return the number of the model's parameters, as ``fairseq-train`` prints it."""
     return int(re.findall(r"num. shared model params: ([\d,]+)", output)[0].replace(",", ""))
 
 
-def _number(value: Any, what: str, accepts: Callable[[float], bool] = lambda number: True) -> float:
-    """Return a number of a log.
+def _values(path: Path, metric: str, left_out: str = "", least: float = -math.inf) -> Iterator[tuple[str, int, float]]:
+    """Yield subset, updates and value of the lines of a log that have a metric.
+
+    Args:
+        left_out: a subset whose lines are not wanted
+        least: which values make sense: finite ones from here on; -inf: all
+
+    Raises:
+        DataError: there is no such file, or something that is no number.
+    """
+    if not Path(path).is_file():
+        raise DataError(f"{path}: no such log")
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, start=1):
+            for name, stats in _results(line):
+                if metric in stats and name != left_out:
+                    where = f"{path}:{number}: {{}} of '{name.strip()}'"
+                    updates = _number(stats[_UPDATES], where.format(_UPDATES), 0)
+                    yield name, int(updates), _number(stats[metric], where.format(metric), least)
+
+
+def _number(value: Any, what: str, least: float) -> float:
+    """Return a number of a log, a finite one from *least* on unless this is -inf.
 
     Raises:
         DataError: it is none.
@@ -64,28 +115,36 @@ def _number(value: Any, what: str, accepts: Callable[[float], bool] = lambda num
         number = None if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         number = None
-    if number is None or not accepts(number):
+    if number is None or (least > -math.inf and not least <= number < math.inf):
         raise DataError(f"{what} is {shown(str(value))}, expected a number: mend or leave out the line")
     return number
 
 
-def _add(curve: Curve, updates: int, value: float) -> None:
-    while curve and curve[-1][0] >= updates:  # the run went back
+def _go_back(curve: Curve, updates: int) -> None:
+    """Leave out what a run did after the checkpoint that it went on from."""
+    while curve and curve[-1][0] >= updates:
         curve.pop()
-    curve.append((updates, value))
 
 
 def _results(line: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name and the figures of what a line reports."""
-    valid, inner, as_json = _VALID.search(line), _INNER.search(line), _JSON.search(line)
+    valid, inner, means, as_json = (pattern.search(line) for pattern in (_VALID, _INNER, _MEANS, _JSON))
     if valid:
-        stats = dict(pair.split(" ", 1) for pair in valid[2].strip().split(" | ") if " " in pair)
+        stats = _pairs(valid[2])
         if _UPDATES in stats:
             yield valid[1], stats
     elif inner:
         yield TRAINING, dict(pair.split("=", 1) for pair in inner[1].strip().split(", ") if "=" in pair)
+    elif means:
+        stats = _pairs(means[1])
+        if _UPDATES in stats:
+            yield _EPOCH, stats
     elif as_json:
         yield from _from_json(as_json[0])
+
+
+def _pairs(text: str) -> dict[str, Any]:
+    return dict(pair.split(" ", 1) for pair in text.strip().split(" | ") if " " in pair)
 
 
 def _from_json(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -99,5 +158,6 @@ def _from_json(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
         return
     for key in stats:
         name = key[: -len(_UPDATES) - 1]
-        if key.endswith(f"_{_UPDATES}") and name != TRAINING:  # the mean over an epoch is in the log's training lines already
-            yield name, {k[len(name) + 1 :]: value for k, value in stats.items() if k.startswith(f"{name}_")}
+        if key.endswith(f"_{_UPDATES}"):
+            figures = {k[len(name) + 1 :]: value for k, value in stats.items() if k.startswith(f"{name}_")}
+            yield (_EPOCH if name == TRAINING else name), figures

@@ -272,7 +272,7 @@ def test_what_cannot_be_tuned_says_so_and_stores_nothing(ours, corpus, models, t
     shutil.copytree(corpus / "union", data)
     tune = ["tune", "--path", models["tied"], "--data", data, "--split", "test", "--cache", "unigram"]
     assert "a token is impossible: give --uniform some weights above 0" in ours(*tune, "--uniform", "0", code=1)
-    monkeypatch.setattr("fairseq_groc.cli.tune.open_split", None)  # what follows is refused before the work
+    monkeypatch.setattr("fairseq_groc.cli.tune.open_model", None)  # what follows is refused before the work
     for option, values, expected in (
         ("--weights", ["0.1", "1"], "--weights 1.0: expected a number from 0 to below 1"),
         ("--weights", ["nan"], "--weights nan: expected a number from 0 to below 1"),

@@ -1,5 +1,6 @@
 """Finetuning into a union vocabulary with validation text of both domains, and the curves of what was logged."""
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -53,6 +54,13 @@ def test_finetuning_logs_both_domains_and_the_command_draws_them(commands, corpu
         line = next(line for line in printed.splitlines() if line.split()[:2] == [run, subset])
         assert f"{found[run, subset][-1][1]:,.2f}" in line
     assert out.read_bytes().startswith(b"\x89PNG") and len(out.read_bytes()) > 10_000
+    printed = commands.ok("python", "-m", "fairseq_groc", "curves", *logs, "--x", "seconds", "--out", out, *names)
+    saved = json.loads(out.with_suffix(".json").read_text())
+    assert saved["x"] == "seconds" and "at second" in printed and "left out" not in printed
+    for curve in saved["curves"]:
+        updates, seconds = found[curve["run"], curve["subset"]], curve["points"]
+        assert [value for _, value in seconds] == [value for _, value in updates]
+        assert seconds[0][0] >= 0 and all(one[0] <= other[0] for one, other in itertools.pairwise(seconds))
 
 
 def test_finetuning_begins_new_rows_at_random(commands, models, union, tmp_path):
@@ -95,6 +103,26 @@ def test_bad_input_is_one_line(tmp_path, capsys):
         error = capsys.readouterr().err.strip().splitlines()
         assert len(error) == 1 and error[0].startswith("error: ") and message in error[0]
     assert not list(tmp_path.glob("c.*")) and other.read_text() == log.read_text()
+
+
+WALL = "INFO | train_inner | epoch 001:  2 / 7 loss=5, ppl=32, num_updates={}, train_wall=1, wall={}\n"
+
+
+def test_seconds_are_beside_updates_and_what_has_none_is_said(tmp_path, capsys, caplog):
+    log, out = tmp_path / "run.log", tmp_path / "c.png"
+    lines = [WALL.format(2, 10), VALID.format("valid", 5, 32, 2), VALID.format("valid", 4, 16, 4), WALL.format(6, 30)]
+    log.write_text("".join([*lines, VALID.format("valid", 3, 8, 8)]))
+    assert main(["curves", str(log), "--x", "seconds", "--out", str(out)]) == 0
+    printed, saved = capsys.readouterr().out.splitlines(), json.loads(out.with_suffix(".json").read_text())
+    assert saved["curves"][0]["points"] == [[10, 32], [20, 16]] and saved["curves"][1]["points"] == [[10, 32], [30, 32]]
+    assert printed[1].split() == ["run", "valid", "2", "32.00", "16.00", "20.0", "16.00", "20.0"] and "at second" in printed[0]
+    assert "valid: 1 points are left out, before or after the lines of training" in caplog.text
+    log.write_text(lines[0] + VALID.format("valid", 3, 8, 8))
+    assert main(["curves", str(log), "--x", "seconds", "--out", str(out)]) == 1
+    assert capsys.readouterr().err.startswith("error: valid: all points are before or after the lines of training")
+    log.write_text(lines[1])
+    assert main(["curves", str(log), "--x", "seconds", "--out", str(out)]) == 1
+    assert "run.log: no line of training says how many seconds ('wall')" in capsys.readouterr().err
 
 
 def test_runs_are_named_by_what_differs(tmp_path):

@@ -1,9 +1,11 @@
 """What fairseq-train logs, line by line, to curves."""
 
+import json
+
 import pytest
 
 from fairseq_groc.errors import DataError
-from fairseq_groc.evaluation.training_log import read_curves
+from fairseq_groc.evaluation.training_log import by_seconds, read_clock, read_curves
 
 SIMPLE = """
 2026-01-01 10:00:00 | INFO | fairseq.trainer | begin training epoch 1
@@ -53,3 +55,46 @@ def test_what_is_no_log_is_refused(tmp_path):
             read_curves(log)
     with pytest.raises(DataError, match="absent.log: no such log"):
         read_curves(tmp_path / "absent.log")
+
+
+def simple(updates, wall, epoch=False):
+    if epoch:
+        return f"| INFO | train | epoch 001 | loss 4 | ppl 16 | num_updates {updates} | lr 0.01 | train_wall 1 | wall {wall}\n"
+    return f"| INFO | train_inner | epoch 001:  2 / 7 loss=4, ppl=16, num_updates={updates}, train_wall=1, wall={wall}\n"
+
+
+def as_json(updates, wall, epoch=False):
+    prefix = "train_" if epoch else ""
+    stats = {"num_updates": updates, "loss": "4", "ppl": "16", "train_wall": "1", "wall": f"{wall}"}
+    return "| INFO | train | " + json.dumps({"epoch": 1, **{prefix + key: value for key, value in stats.items()}}) + "\n"
+
+
+@pytest.mark.parametrize("line", [simple, as_json])
+def test_the_clock_goes_on_where_a_run_does(tmp_path, line):
+    log = tmp_path / "train.log"
+    log.write_text(line(10, 4) + line(20, 7) + line(24, 9, epoch=True) + line(24, 11) + line(30, 12))
+    assert read_clock(log) == [(10, 4), (20, 7), (24, 9), (30, 12)]
+    with log.open("a") as file:  # from a checkpoint of 20 updates, by a process that counts from zero
+        file.write(line(25, 3) + line(40, 8))
+    assert read_clock(log) == [(10, 4), (20, 7), (24, 9), (25, 12), (40, 17)]
+    with log.open("a") as file:  # from one of 40
+        file.write(line(50, 2, epoch=True))
+    assert read_clock(log)[-2:] == [(40, 17), (50, 19)]
+
+
+def test_points_lie_between_the_lines_that_say_when(tmp_path):
+    clock = [(10, 4.0), (20, 8.0), (40, 9.0)]
+    curve = [(5, 9.0), (10, 8.0), (15, INFINITE), (30, 6.0), (40, 5.0), (41, 4.0)]
+    assert by_seconds(curve, clock) == ([(4.0, 8.0), (6.0, INFINITE), (8.5, 6.0), (9.0, 5.0)], 2)
+
+
+@pytest.mark.parametrize("line", [simple, as_json])
+def test_a_clock_that_is_none_is_refused(tmp_path, line):
+    log = tmp_path / "train.log"
+    log.write_text(line(10, 4).replace("wall", "w"))
+    with pytest.raises(DataError, match=r"train.log: no line of training says how many seconds \('wall'\)"):
+        read_clock(log)
+    for wall in ("nan", "inf", "-1", "soon"):
+        log.write_text(line(10, 4) + line(20, wall))
+        with pytest.raises(DataError, match=f"train.log:2: wall of 'train' is '{wall}', expected a number"):
+            read_clock(log)

@@ -195,6 +195,22 @@ def references(before: bytes, after: bytes) -> bool:
     return is_text(after) and all("\t" in line for line in after.decode().split("\n") if line)
 
 
+def losses(before: bytes, after: bytes) -> bool:
+    """The same lines; what they lost may be any finite number."""
+    if not is_text(after):
+        return False
+    old, new = ([line.split("\t") for line in raw.decode().split("\n")] for raw in (before, after))
+    same = [(line[0], line[-1], len(line)) for line in old] == [(line[0], line[-1], len(line)) for line in new]
+    return same and old[0] == new[0] and all(map(finite, (cell for line in new[1:] for cell in line[1:-1])))
+
+
+def finite(cell: str) -> bool:
+    try:
+        return math.isfinite(float(cell))
+    except ValueError:
+        return False
+
+
 def never(before: bytes, after: bytes) -> bool:
     return False
 
@@ -219,6 +235,7 @@ KINDS: dict[str, tuple[Callable[[bytes, bytes], bool], bool]] = {
     "*.tsv": (lexicon, False),
     "*.jsonl": (lexicon_lines, False),
     "*.log": (always, False),
+    "*.losses": (losses, False),
     "*": (never, False),
 }
 

@@ -111,7 +111,12 @@ RECIPES: dict[str, Recipe] = {
     ),
     "evaluate-ngram": Recipe(f"evaluate {SPLIT} --ngram-weight 0.3 --ngram-path ngram", ("ngram/*", "data/valid.*")),
     "export": Recipe(f"export out.txt {MODEL}", (*DATA, "model.pt")),
+    "evaluate-texts": Recipe(f"evaluate {MODEL} --split a=valid b=valid --losses out.tsv --out out.json", VALID),
+    "compare": Recipe(
+        "compare ours.losses --against theirs.losses --resamples 200 --out out.json", ("ours.losses", "theirs.losses")
+    ),
     "curves": Recipe("curves simple.log json.log --out out.png", ("simple.log", "json.log")),
+    "curves-seconds": Recipe("curves simple.log --x seconds --out out.png", ("simple.log",)),
     "frequency-bins": Recipe(
         "frequency-bins --path model.pt --baselines tied=tied.pt --data data --split valid --out out.json",
         (*VALID, "tied.pt", "data/train.bin", "data/train.idx"),
@@ -199,6 +204,9 @@ def make_world(folder: Path, corpus: Path, models: dict[str, Path], commands) ->
     gradients = ["--streams", "3", "--max-batches", "9", "--dest", folder / "gradients"]
     commands.ok(*groc, "gradient-statistics", *where, *gradients)
     commands.ok(*groc, "ngram", "--data", data, "--order", "3", "--dest", folder / "ngram")
+    for name, model in (("ours", "model.pt"), ("theirs", "tied.pt")):
+        losses = ["--split", "valid", "--losses", folder / f"{name}.losses"]
+        commands.ok(*groc, "evaluate", "--path", folder / model, "--data", data, *losses)
     commands.ok(*groc, "tune", *where, "--weights", "0.1", "--thetas", "0.3")
     for lock in folder.rglob(".*lock"):
         lock.unlink()
