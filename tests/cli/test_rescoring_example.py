@@ -8,7 +8,8 @@ from cli_helpers import ROOT
 
 def test_every_model_has_a_row_with_and_without_the_ngram(commands, corpus, models, tmp_path):
     pytest.importorskip("jiwer")
-    command = ["python", ROOT / "examples" / "rescoring" / "run.py", "--lines", corpus / "valid.txt", "--workdir", tmp_path / "work"]
+    command = ["python", ROOT / "examples" / "rescoring" / "run.py", "--lines", corpus / "valid.txt"]
+    command += ["--workdir", tmp_path / "work"]
     command += ["--data", corpus / "data", "--train", corpus / "data", "--utterances", "6", "--hypotheses", "4"]
     command += ["--models", f"tied={models['tied']}", f"GroC={models['compositional_output']}"]
     output = commands.ok(*command)
