@@ -48,6 +48,22 @@ def lexicon_vocabulary(cfg: Any, dictionary: Any, settings: dict[str, Any]) -> t
     return Vocabulary(read.forms(), relations, definitions, widths), tables
 
 
+def warn_of_empty_parts(tables: LexiconTables, settings: dict[str, Any]) -> None:
+    """Name the part of the embeddings that the tables have nothing for, such as definitions from a lexicon that has none.
+
+    Args:
+        settings: of the head, which reads the tables
+    """
+    chosen = dict(zip(("relations", "definitions"), lexicon_parts(settings), strict=True))
+    covered = tables.coverage()
+    if empty := [part for part in chosen if chosen[part] and not covered[part]]:
+        rest = [part for part in chosen if chosen[part] and covered[part]]
+        logger.warning(
+            f"no word has {' or '.join(empty)} in the lexicon tables: that part of the embeddings is 0. "
+            f"--lexicon-parts {(rest or ['none'])[0]} leaves it out of the model."
+        )
+
+
 def complete(cfg: Any, task_options: Any) -> None:
     """Give the options of a checkpoint's model those that it shares with the task and that are newer than it.
 
