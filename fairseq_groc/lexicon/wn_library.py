@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,25 +26,29 @@ class WnLexicon(SenseLexicon):
     """
 
     def __init__(self, lexicon: str):
+        path = f"--lexicon-path wn:{lexicon}"
         try:
             import wn
         except ImportError:
-            raise LexiconError(f"--lexicon-path wn:{lexicon}: the package wn reads it: pip install wn") from None
-        present = wn.lexicons()
+            raise LexiconError(f"{path}: the package wn reads it: pip install wn") from None
+        library: Any = wn  # its settings are not among the names that it offers to type checkers
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what is asked for below
+            present = library.lexicons()
         found = [one for one in present if lexicon in (one.id, one.specifier())]
         if len(found) != 1:
             listed = ", ".join(one.specifier() for one in found or present) or "none"
             raise LexiconError(
-                f"--lexicon-path wn:{lexicon}: {len(found)} of the lexicons in {wn.config.database_path} have this name; there "
+                f"{path}: {len(found)} of the lexicons in {library.config.database_path} have this name; there "
                 f"{'are' if found or present else 'is'} {listed}. Give ID:VERSION of one, or run python -m wn download {lexicon}"
             )
         self.name, self.language = found[0].specifier(), found[0].language
-        if lacking := [name for name, there in found[0].requires().items() if there is None]:
+        if lacking := _lacking(found[0]):
             raise LexiconError(
-                f"--lexicon-path wn:{lexicon}: it has its relations from {', '.join(lacking)}, which {wn.config.database_path} "
-                f"lacks. Run python -m wn download {lacking[0]}"
+                f"{path}: it has its relations from {lacking}, which {library.config.database_path} lacks. "
+                f"Run python -m wn download {lacking}"
             )
-        self._wordnet = wn.Wordnet(self.name)
+        self._wordnet = library.Wordnet(self.name)
 
     def fingerprint(self) -> str:
         """Return the names of the lexicons that answers come from: wn takes ID:VERSION to be always the same lexicon."""
@@ -69,3 +74,11 @@ class WnLexicon(SenseLexicon):
 
     def _definition(self, sense: Any) -> str:
         return sense.definition() or ""
+
+
+def _lacking(lexicon: Any) -> str | None:
+    """Return the name of a lexicon that one needs and the database lacks; None: there is none."""
+    try:
+        return next((name for name, there in lexicon.requires().items() if there is None), None)
+    except LookupError as removed:  # which was there once
+        return str(removed.args[0])
