@@ -58,13 +58,14 @@ def vocabulary_of(lexicon):
     from fairseq_groc.embeddings.vocabulary import Vocabulary
     from fairseq_groc.lexicon.tables import build_tables
 
-    def build(words, widths, lexicon=lexicon):
+    def build(words, widths, lexicon=lexicon, units="bytes"):
         tables = build_tables(SPECIAL + list(words), lexicon, lambda index: index >= len(SPECIAL))
         return Vocabulary(
             tables.forms(),
             (tables.relations, tables.relation_offsets),
             (tables.definitions, tables.definition_offsets),
             widths,
+            units=units,
         )
 
     return build

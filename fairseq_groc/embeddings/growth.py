@@ -63,14 +63,14 @@ class Entries:
         return self._entries[word]
 
 
-def vocabulary_of(entries: dict[str, Entry], widths: Sequence[int]) -> Vocabulary:
+def vocabulary_of(entries: dict[str, Entry], widths: Sequence[int], units: str = "bytes") -> Vocabulary:
     """Return words as a vocabulary of their own, without special entries.
 
     A word's embedding is a function of the word alone, so it is the same here as among all others.
     """
     tables = build_tables(list(entries), Entries(entries))
     relations, definitions = (tables.relations, tables.relation_offsets), (tables.definitions, tables.definition_offsets)
-    return Vocabulary(tables.forms(), relations, definitions, widths, num_special=0)
+    return Vocabulary(tables.forms(), relations, definitions, widths, num_special=0, units=units)
 
 
 def add_words(module: nn.Module, words: Sequence[str]) -> None:

@@ -197,7 +197,8 @@ class WordMatrices(nn.Module):
         return inputs, inputs if shared else self._growing[1].append(kept[1], new[1]), bias
 
     def _vocabulary_of(self, entries: dict[str, Entry]) -> Vocabulary:
-        return vocabulary_of(entries, cast(Vocabulary, self.vocabulary).widths).to(self.impossible.device)
+        vocabulary = cast(Vocabulary, self.vocabulary)
+        return vocabulary_of(entries, vocabulary.widths, vocabulary.units).to(self.impossible.device)
 
     def _keep(self, compute: Callable[[], Matrices]) -> Matrices:
         state = self._state()

@@ -38,14 +38,14 @@ def lexicon_vocabulary(cfg: Any, dictionary: Any, settings: dict[str, Any]) -> t
     """
     if not needs_spellings(settings):
         return None, None
-    widths = ngram_widths(settings)
+    widths, units = ngram_widths(settings), settings["spelling_units"]
     parts = lexicon_parts(settings)
     if not any(parts):
-        return Vocabulary.of_words(dictionary.symbols, widths), None
+        return Vocabulary.of_words(dictionary.symbols, widths, units), None
     tables = load_tables(utils.split_paths(cfg.data)[0], dictionary.symbols)
     read = tables.parts(*parts)
     relations, definitions = (read.relations, read.relation_offsets), (read.definitions, read.definition_offsets)
-    return Vocabulary(read.forms(), relations, definitions, widths), tables
+    return Vocabulary(read.forms(), relations, definitions, widths, units=units), tables
 
 
 def warn_of_empty_parts(tables: LexiconTables, settings: dict[str, Any]) -> None:

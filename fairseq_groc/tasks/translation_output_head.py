@@ -59,7 +59,9 @@ class TranslationOutputHeadTask(TranslationTask):
         if model.encoder.embed_tokens is model.decoder.embed_tokens:
             raise OptionError("the head takes over the decoder's embeddings: leave --share-all-embeddings out")
         words = self.target_dictionary.symbols
-        vocabulary = Vocabulary.of_words(words, ngram_widths(settings)) if needs_spellings(settings) else None
+        vocabulary = None
+        if needs_spellings(settings):
+            vocabulary = Vocabulary.of_words(words, ngram_widths(settings), settings["spelling_units"])
         attach_head(model.decoder, settings, vocabulary, self.cfg.init_range, every_entry=True)
         return model
 

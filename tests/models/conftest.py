@@ -40,7 +40,7 @@ def model_of(vocabulary_of):
         head_cfg = HeadConfig(**small)
         cfg.update(prefix_encoder=encoder, init_range=head_cfg.init_range, **{n: v for n, v in options.items() if "context" in n})
         decoder = GrocLSTMDecoder(_dictionary_of(words), Namespace(**cfg))
-        settings, vocabulary = head_settings(head_cfg), vocabulary_of(words, [1, 2])
+        settings, vocabulary = head_settings(head_cfg), vocabulary_of(words, [1, 2], units=head_cfg.spelling_units)
         attach_head(decoder, settings, vocabulary, head_cfg.init_range, schema=schema, **computation or {})
         if isinstance(decoder.matrices.embedding, CompositionalEmbedding) and decoder.matrices.embedding.compose is not None:
             torch.nn.init.uniform_(decoder.matrices.embedding.compose.weight, -0.5, 0.5)  # words begin as their spellings alone
