@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import sys
-from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,14 +24,12 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "examples" / "adaptation"))
 
 from language_tables import table  # noqa: E402
-from lexicon_coverage import clean, covered, spellings  # noqa: E402
+from lexicon_coverage import clean  # noqa: E402
 from rows import score, slug, ways  # noqa: E402
-from texts import head, write  # noqa: E402
 
 from fairseq_groc.dictionary import load_dictionary, real_words  # noqa: E402
 from fairseq_groc.evaluation.results import machine, write_json  # noqa: E402
 from fairseq_groc.evaluation.training_log import read_parameters  # noqa: E402
-from fairseq_groc.lexicon import SenseLexicon, open_lexicon  # noqa: E402
 from fairseq_groc.lexicon.tables import load_tables  # noqa: E402
 from fairseq_groc.programs import BIN, MEMORY, PLUGIN, held, run  # noqa: E402
 
@@ -78,7 +76,7 @@ def models_of(lexicon: str, glosses: bool) -> dict[str, Model]:
     }
     if glosses:
         models["GroC, relations and definitions"] = Model(f"{GROC} both", lexicon)
-    if isinstance(open_lexicon(lexicon), SenseLexicon):
+    if lexicon.startswith(("omw:", "wn:")):
         models["GroC, relations by dictionary forms"] = Model(f"{GROC} relations", f"lemmas:{lexicon}")
     return models
 
@@ -92,7 +90,7 @@ def main() -> None:
     parser.add_argument("--tokenize-others", metavar="LANG", help="those of --other alone are")
     parser.add_argument("--lexicon", required=True, help="as --lexicon-path has it")
     parser.add_argument("--workdir", type=Path, required=True)
-    parser.add_argument("--updates", type=int, default=1500, help="of each model (%(default)s)")
+    parser.add_argument("--updates", type=int, default=1200, help="of each model (%(default)s)")
     parser.add_argument("--train-tokens", type=int, default=400_000, help="0: all (%(default)s)")
     parser.add_argument("--valid-tokens", type=int, default=15_000, help="of every text; 0: all (%(default)s)")
     parser.add_argument("--test-tokens", type=int, default=30_000, help="of every text; 0: all (%(default)s)")
@@ -118,21 +116,23 @@ def check_workdir(args: argparse.Namespace) -> None:
 def experiment(args: argparse.Namespace) -> dict[str, Any]:
     """Train and score what is not done yet; return and write all figures."""
     texts = texts_of(args)
-    counts = Counter(texts["in-domain"]["train"].read_text(encoding="utf-8").split())
-    lexicon = open_lexicon(args.lexicon)
-    found = covered(counts, lexicon)
-    models = models_of(args.lexicon, found["types with a definition"] > 0)
+    source = source_of(args, args.lexicon, texts)
+    models = models_of(args.lexicon, covered(source)["types with definitions"] > 0)
     if unknown := set(args.models or ()) - models.keys():
         sys.exit(f"error: --models {', '.join(sorted(unknown))}: expected some of {', '.join(models)}")
-    results: dict[str, Any] = {"updates": args.updates, "lexicon": lexicon.name, "words": spellings(counts), "machine": machine()}
-    results["coverage"] = {"": found}
-    if isinstance(lexicon, SenseLexicon):
-        results["coverage"]["dictionary forms"] = covered(counts, open_lexicon(f"lemmas:{args.lexicon}"))
-    results |= {"new words": {}, "rates": {}, "parameters": {}, "rows": {}}
+    results: dict[str, Any] = {"updates": args.updates, "lexicon": Path(args.lexicon).name, "machine": machine()}
+    results |= {"coverage": {}, "rates": {}, "parameters": {}, "rows": {}}
     for name in args.models or models:
         rows_of(args, name, models[name], texts, results)
         write_json(args.workdir / "results.json", results)
     return results
+
+
+def source_of(args: argparse.Namespace, lexicon: str, texts: dict[str, dict[str, Path]]) -> Path:
+    """Return the folder of the training text with a lexicon's tables, which is made where it is missing."""
+    source = args.workdir / "data" / re.sub(r"\W+", "-", lexicon) / "source"
+    preprocess(source, lexicon, *(part for split, path in texts["in-domain"].items() for part in (f"--{split}", path)))
+    return source
 
 
 def texts_of(args: argparse.Namespace) -> dict[str, dict[str, Path]]:
@@ -140,8 +140,13 @@ def texts_of(args: argparse.Namespace) -> dict[str, dict[str, Path]]:
     limits = {"train": args.train_tokens, "valid": args.valid_tokens, "test": args.test_tokens}
 
     def written(name: str, split: str, lines: list[str], language: str | None) -> Path:
-        tokens = [line for line in map(clean(language), lines) if line.strip()]
-        return write(args.workdir / "texts" / f"{slug(name)}.{split}", head(tokens, limits[split]))
+        path = args.workdir / "texts" / f"{slug(name)}.{split}"
+        if not path.exists():
+            part = path.with_suffix(".part")
+            path.parent.mkdir(exist_ok=True)
+            part.write_text("".join(f"{line}\n" for line in head(map(clean(language), lines), limits[split])), encoding="utf-8")
+            part.replace(path)
+        return path
 
     def lines(path: Path) -> list[str]:
         return path.read_text(encoding="utf-8").splitlines()
@@ -155,20 +160,29 @@ def texts_of(args: argparse.Namespace) -> dict[str, dict[str, Path]]:
     return found
 
 
+def head(lines: Iterable[str], tokens: int) -> Iterator[str]:
+    """Yield the first lines that are not empty, with so many tokens; 0: all."""
+    count = 0
+    for line in filter(str.strip, lines):
+        if tokens and count >= tokens:
+            break
+        count += len(line.split()) + 1
+        yield line
+
+
 def rows_of(
     args: argparse.Namespace, name: str, model: Model, texts: dict[str, dict[str, Path]], results: dict[str, Any]
 ) -> None:
     """Train a model at every rate, score all texts in every way with the best one, and add the figures."""
-    data = args.workdir / "data" / re.sub(r"\W+", "-", model.lexicon)
-    source = data / "source"
-    splits = [part for split, path in texts["in-domain"].items() for part in (f"--{split}", path)]
-    preprocess(source, model.lexicon, *splits)
-    unions = {text: data / f"union-{slug(text)}" for text in texts}
+    source = source_of(args, model.lexicon, texts)
+    unions = {text: source.parent / f"union-{slug(text)}" for text in texts}
     for text, union in unions.items():
         splits = ["--valid", texts[text]["valid"], "--test", texts[text]["test"]]
         preprocess(union, model.lexicon, "--vocabulary-from", source, *splits)
     if model.lexicon != "none":
-        results["new words"].setdefault(name, {text: of_new_words(source, union) for text, union in unions.items()})
+        known = len(load_dictionary(source / "dict.txt"))
+        new = {f"new words, {text}": covered(union, known) for text, union in unions.items()}
+        results["coverage"][name] = {"training text": covered(source), **new}
     tuned = ways("tied" if model.options == TIED else name, ("none", "local"), SIZES)
     scored = args.workdir / "scores" / slug(name)
     saves, tried = {rate: train(args, source, name, model, rate) for rate in model.rates}, {}
@@ -191,14 +205,21 @@ def preprocess(dest: Path, lexicon: str, *options: Any) -> None:
         run(ROOT / "scripts" / "preprocess.sh", *options, "--lexicon-path", lexicon, "--dest", dest)
 
 
-def of_new_words(source: Path, union: Path) -> dict[str, float]:
-    """Return how many types a union vocabulary adds to that of training, and the shares of them that the tables have parts of."""
-    words, first = load_dictionary(union / "dict.txt").symbols, len(load_dictionary(source / "dict.txt"))
-    tables = load_tables(union, words)
-    real = [place for place, is_word in enumerate(real_words(words)) if is_word and place >= first]
-    lengths = {"relations": tables.relation_offsets, "a definition": tables.definition_offsets}
-    shares = {f"with {part}": float((np.diff(offsets)[real] > 0).mean()) if real else 0.0 for part, offsets in lengths.items()}
-    return {"types": len(real), **shares}
+def covered(data: Path, first: int = 0) -> dict[str, float]:
+    """Return how many words a folder's dictionary has, and the shares of types and tokens that its tables have parts of.
+
+    Args:
+        first: entry of the dictionary from which on they are counted
+    """
+    dictionary = load_dictionary(data / "dict.txt")
+    tables, counts = load_tables(data, dictionary.symbols), np.array(dictionary.count)
+    words = [place for place, is_word in enumerate(real_words(dictionary.symbols)) if is_word and place >= first]
+    found: dict[str, float] = {"types": len(words)}
+    for part, offsets in (("relations", tables.relation_offsets), ("definitions", tables.definition_offsets)):
+        has = np.diff(offsets)[words] > 0
+        found[f"types with {part}"] = float(has.mean()) if words else 0.0
+        found[f"tokens with {part}"] = float(counts[words] @ has / max(1, counts[words].sum()))
+    return found
 
 
 def train(args: argparse.Namespace, data: Path, name: str, model: Model, rate: str) -> Path:

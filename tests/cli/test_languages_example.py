@@ -24,15 +24,17 @@ def test_the_example_makes_its_table_and_skips_what_is_done(commands, texts, tmp
     command += ["--workdir", tmp_path / "work", "--models", "tied", "GroC, relations"]
     output = commands.ok(*command)
     results = json.loads((tmp_path / "work" / "results.json").read_text())
-    assert list(results["rows"]) == ["tied", "GroC, relations"] and results["words"]["types"] == len(WORDS)
+    assert list(results["rows"]) == ["tied", "GroC, relations"]
     for row in results["rows"].values():
         for of_text in row.values():
             assert list(of_text) == ["in-domain", "far"]
             assert all(math.isfinite(found["all"]["perplexity"]) for found in of_text.values())
             assert of_text["far"]["new"]["tokens"] > 0 == of_text["in-domain"]["new"]["tokens"]
     assert results["rows"]["tied"]["local"]["far"]["settings"]["local_weight"] > 0
-    assert results["new words"]["GroC, relations"]["far"]["types"] == 3  # zebra, the comma and häuser
-    assert list(results["rates"]["tied"]) == ["0.003", "0.006"] and list(results["coverage"]) == [""]
+    assert list(results["rates"]["tied"]) == ["0.003", "0.006"] and list(results["coverage"]) == ["GroC, relations"]
+    covered = results["coverage"]["GroC, relations"]
+    assert covered["training text"]["types"] == len(WORDS) and 0 < covered["training text"]["tokens with relations"] < 1
+    assert covered["new words, far"]["types"] == 3 and covered["new words, far"]["types with relations"] == 0  # of zebra , häuser
     table = [line for line in output.splitlines() if line.startswith("|")]
     assert len(table) == 2 + 4 and table[2].startswith("| in-domain | tied + uniform | ")
     again = commands.ok(*command)
