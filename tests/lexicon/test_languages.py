@@ -1,5 +1,6 @@
 """Lexicons of languages other than English: tab files, the package wn, and dictionary forms."""
 
+import re
 import sys
 
 import pytest
@@ -8,6 +9,9 @@ from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon import WordNetLexicon, find_wordnet, omw, open_lexicon, sources_of
 from fairseq_groc.lexicon.base import Entry
 from fairseq_groc.lexicon.numbered import NumberedSenses
+from fairseq_groc.lexicon.tables import build_tables
+from fairseq_groc.options import HeadConfig, head_settings
+from fairseq_groc.tasks.building import warn_of_empty_parts
 
 # numbers of WordNet 3.0
 CAT, DOG, PUPPY, KITTY = "02121620-n", "02084071-n", "01322604-n", "02122298-n"
@@ -239,3 +243,22 @@ def test_lexicons_that_wn_lacks(database):
     database.remove("mini-fr:1.0", progress_handler=None)
     with pytest.raises(LexiconError, match="there is none"):
         open_lexicon("wn:mini-fr")
+
+
+@pytest.mark.parametrize(
+    "text, parts, said",
+    [
+        ("katze\tkater\t\n", "both", "no word has definitions in the lexicon tables: .* --lexicon-parts relations leaves it out"),
+        ("katze\t\tein Tier\n", "both", "no word has relations .* --lexicon-parts definitions leaves"),
+        ("katze\t\t\n", "both", "no word has relations or definitions .* --lexicon-parts none leaves"),
+        ("katze\tkater\t\n", "definitions", "no word has definitions .* --lexicon-parts none leaves"),
+        ("katze\tkater\t\n", "relations", ""),
+        ("katze\tkater\tein Tier\n", "both", ""),
+    ],
+)
+def test_a_part_that_the_lexicon_has_nothing_for_is_named(tmp_path, caplog, text, parts, said):
+    path = tmp_path / "words.tsv"
+    path.write_text(text)
+    tables = build_tables(["katze", "hund"], open_lexicon(str(path)))
+    warn_of_empty_parts(tables, head_settings(HeadConfig(output_head="compositional_output", lexicon_parts=parts)))
+    assert re.search(said, caplog.text) if said else not caplog.text
