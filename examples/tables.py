@@ -18,24 +18,28 @@ PAGES = (
     "docs/performance.md",
     "docs/results.md",
     "docs/contexts.md",
+    "docs/embeddings.md",
+    "docs/lexicons.md",
     "examples/context/README.md",
     "examples/papers/README.md",
     "examples/rescoring/README.md",
     "benchmarks/README.md",
 )
 _BLOCK = re.compile(r"(<!-- table ([\w-]+): make tables -->\n).*?(<!-- end -->)", re.DOTALL)
-sys.path += [str(PAPERS), str(QUICKSTART), str(EXAMPLES / "context"), str(ROOT / "benchmarks")]
+sys.path += [str(PAPERS), str(QUICKSTART), str(EXAMPLES / "context"), str(EXAMPLES / "languages"), str(ROOT / "benchmarks")]
 
 import benchmark_page  # noqa: E402
 import context_tables  # noqa: E402
 import equal_time  # noqa: E402
 import findings  # noqa: E402
+import language_tables  # noqa: E402
 from cells import TITLES, brief, table  # noqa: E402
 from experiments import EXPERIMENTS  # noqa: E402
 from quickstart_table import quickstart  # noqa: E402
 from report import pages  # noqa: E402
 
 RESULTS = PAPERS / "results"
+COVERAGE = EXAMPLES / "languages" / "results" / "coverage.json"
 SCALING = {  # names in the benchmark
     "tied": "tied",
     "corrected-0.05": "GroC + corrections",
@@ -106,6 +110,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "contexts-agnews": lambda: in_context("agnews"),
     "contexts-dbpedia": lambda: in_context("dbpedia"),
     "rescoring": lambda: rescoring(EXAMPLES / "rescoring" / "results"),
+    "lexicon-coverage": lambda: language_tables.coverage(loaded(COVERAGE)),
+    "spelling-units": lambda: language_tables.units(loaded(COVERAGE)),
     "benchmarks": lambda: benchmark_page.programs(ROOT / "benchmarks"),
     "printed": lambda: benchmark_page.printed(ROOT / "benchmarks"),
 }

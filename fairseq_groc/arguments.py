@@ -146,6 +146,7 @@ def add_lexicon_path(parser: argparse.ArgumentParser | argparse._ArgumentGroup, 
         "--lexicon-path",
         action="append",
         metavar="LEXICON",
-        help="a .tsv or .jsonl lexicon, a WordNet folder, 'wordnet' (this machine's), 'none', or NAME or NAME:TEXT of one that "
-        f"is registered; may be repeated: the first that has a word wins (default: {default})",
+        help="a .tsv or .jsonl lexicon, a WordNet folder, 'wordnet' (this machine's), omw:FILE.tab, wn:NAME, "
+        "lemmas:LEXICON, 'none', or NAME or NAME:TEXT of another that is registered; may be repeated: the first that has a word "
+        f"wins (default: {default})",
     )

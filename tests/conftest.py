@@ -55,16 +55,17 @@ def special():
 @pytest.fixture
 def vocabulary_of(lexicon):
     """Return a function from words and n-gram widths to the vocabulary of the special entries and the words."""
-    from fairseq_groc.embeddings.vocabulary import Vocabulary
+    from fairseq_groc.embeddings.vocabulary import BYTES, Vocabulary
     from fairseq_groc.lexicon.tables import build_tables
 
-    def build(words, widths, lexicon=lexicon):
+    def build(words, widths, lexicon=lexicon, spelled=BYTES):
         tables = build_tables(SPECIAL + list(words), lexicon, lambda index: index >= len(SPECIAL))
         return Vocabulary(
             tables.forms(),
             (tables.relations, tables.relation_offsets),
             (tables.definitions, tables.definition_offsets),
             widths,
+            spelled=spelled,
         )
 
     return build

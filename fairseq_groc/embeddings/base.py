@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from fairseq_groc.embeddings.vocabulary import Vocabulary
+from fairseq_groc.embeddings.vocabulary import UNITS, Vocabulary
 from fairseq_groc.registry import Option, Registry
 
 
@@ -53,6 +53,7 @@ EMBEDDINGS: Registry[type[WordEmbedding]] = Registry("word embedding")
 
 FILTERS = {  # of all that reads spellings
     "char_filters": Option([32, 32, 64, 128, 256, 512], "how many filters of width 1, 2, ...", "counts"),
+    "spelling_units": Option("bytes", "what filters read: UTF-8's bytes, or characters with composed accents", UNITS),
 }
 CORRECTIONS = {  # of all embeddings that are no tables
     "corrections": Option(

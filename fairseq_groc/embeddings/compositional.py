@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from fairseq_groc.embeddings.base import WordEmbedding, register_embedding
-from fairseq_groc.embeddings.vocabulary import NUM_SYMBOLS, Vocabulary
+from fairseq_groc.embeddings.vocabulary import Vocabulary, num_symbols
 from fairseq_groc.modules.bags import Bags, average, convolve_and_pool, distinct, pick
 from fairseq_groc.registry import Option
 
@@ -71,6 +71,7 @@ class SurfaceEncoder(nn.Module):
         highway_layers: how many highway layers follow
         chunk: forms that are encoded at a time
         training_precision: type of matrix products in training; None: that of the parameters
+        units: of spellings, bytes or characters
     """
 
     def __init__(
@@ -81,11 +82,12 @@ class SurfaceEncoder(nn.Module):
         highway_layers: int,
         chunk: int = DEFAULT_CHUNK,
         training_precision: torch.dtype | None = None,
+        units: str = "bytes",
     ):
         super().__init__()
         self.widths = [width for width, _ in filters]
         self.chunk, self.training_precision = chunk, training_precision
-        self.characters = nn.Embedding(NUM_SYMBOLS, char_embed_dim)
+        self.characters = nn.Embedding(num_symbols(units), char_embed_dim)
         self.filters = nn.ModuleList(nn.Linear(width * char_embed_dim, count) for width, count in filters)
         features = sum(count for _, count in filters)
         self.highways = nn.Sequential(*(Highway(features) for _ in range(highway_layers)))
@@ -96,7 +98,8 @@ class SurfaceEncoder(nn.Module):
         filters = filter_widths(settings["char_filters"])
         chunk = settings.get("encoding_chunk", DEFAULT_CHUNK)
         precision = torch.bfloat16 if settings.get("encode_in_bf16") else None
-        return cls(dim, settings["char_embed_dim"], filters, settings["highway_layers"], chunk, precision)
+        size, highways, units = (settings[name] for name in ("char_embed_dim", "highway_layers", "spelling_units"))
+        return cls(dim, size, filters, highways, chunk, precision, units)
 
     @property
     def precision(self) -> torch.dtype | None:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fairseq_groc.embeddings.vocabulary import Vocabulary
+from fairseq_groc.embeddings.vocabulary import Spelling, Vocabulary
 from fairseq_groc.lexicon.base import Entry
 from fairseq_groc.lexicon.tables import build_tables
 
@@ -63,14 +63,14 @@ class Entries:
         return self._entries[word]
 
 
-def vocabulary_of(entries: dict[str, Entry], widths: Sequence[int], mark: str = "") -> Vocabulary:
-    """Return words, or pieces that are marked so, as a vocabulary of their own, without special entries.
+def vocabulary_of(entries: dict[str, Entry], widths: Sequence[int], spelled: Spelling) -> Vocabulary:
+    """Return words, or pieces of words, as a vocabulary of their own, without special entries.
 
     A word's embedding is a function of the word alone, so it is the same here as among all others.
     """
     tables = build_tables(list(entries), Entries(entries))
     relations, definitions = (tables.relations, tables.relation_offsets), (tables.definitions, tables.definition_offsets)
-    return Vocabulary(tables.forms(), relations, definitions, widths, num_special=0, mark=mark)
+    return Vocabulary(tables.forms(), relations, definitions, widths, num_special=0, spelled=spelled)
 
 
 def add_words(module: nn.Module, words: Sequence[str]) -> None:

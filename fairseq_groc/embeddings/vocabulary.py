@@ -5,8 +5,9 @@ V: words; F: forms (the V words first); W: n-gram widths; G_w: distinct n-grams 
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,25 +19,65 @@ from fairseq_groc.errors import OptionError
 from fairseq_groc.modules.bags import Bags
 from fairseq_groc.pieces import letters_of
 
-# Symbols of a spelling: 256 bytes, then these.
+# Symbols of a spelling: 256 bytes, then these, then with characters as units those that UTF-8 writes in two bytes.
 BEGIN, END, FILL, FIRST_SPECIAL = 256, 257, 258, 259
 NUM_SYMBOLS = FIRST_SPECIAL + len(SPECIAL)  # which have a symbol each: they are no spellings
+_TWO_BYTES = range(0x80, 0x800)  # Latin, Greek, Cyrillic, Hebrew and Arabic letters among them
+UNITS = ("bytes", "characters")
 Rows = tuple[NDArray[Any], NDArray[Any]]  # items of all words, and where each word's begin
 
 
-def spell(forms: Sequence[bytes], num_special: int = len(SPECIAL), mark: str = "") -> tuple[NDArray[Any], NDArray[Any]]:
+def num_symbols(units: str) -> int:
+    """Return how many symbols there are."""
+    return NUM_SYMBOLS + (len(_TWO_BYTES) if units == "characters" else 0)
+
+
+class Spelling(NamedTuple):
+    """How forms are written as symbols.
+
+    Args:
+        units: bytes; characters: composed with their accents (NFC), and those that UTF-8 writes longer than two bytes in bytes
+        mark: of pieces of words, one of ``pieces.MARKS``; nothing: forms are whole words
+    """
+
+    units: str = "bytes"
+    mark: str = ""
+
+    def symbols(self, form: bytes) -> NDArray[Any]:
+        """Return BEGIN, the form, END: whole however long it is, so two different words never share a spelling.
+
+        With characters as units, two words do that are one when accents are composed. The mark is not spelled: a piece that
+        begins inside a word lacks BEGIN, one after which the word goes on END.
+        """
+        letters = letters_of(form, self.mark)
+        whole = self.units == "bytes" or letters.spelling.isascii()
+        body = np.frombuffer(letters.spelling, np.uint8) if whole else _characters(letters.spelling)
+        return np.concatenate([[BEGIN] * letters.begins, body, [END] * letters.ends])
+
+
+BYTES = Spelling()
+
+
+def _characters(form: bytes) -> NDArray[Any]:
+    text = unicodedata.normalize("NFC", form.decode("utf-8", "surrogateescape"))
+    symbols: list[int] = []
+    for letter in text:
+        place = ord(letter) - _TWO_BYTES.start
+        symbols += [NUM_SYMBOLS + place] if 0 <= place < len(_TWO_BYTES) else spelling(letter)
+    return np.array(symbols, dtype=np.int64)
+
+
+def spell(
+    forms: Sequence[bytes], num_special: int = len(SPECIAL), spelled: Spelling = BYTES
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the symbols of all forms, one after the other, and where each form begins (F + 1 offsets).
 
-    A form is BEGIN, its bytes, END, whole however long it is, so two different words never share a spelling.
-    The first *num_special* forms are the dictionary's special entries: one symbol of their own.
-    The *mark* of pieces is not spelled: one that begins inside a word lacks BEGIN, one after which the word goes on END.
+    The first *num_special* forms are the dictionary's special entries: one symbol of their own, between BEGIN and END.
     """
     pieces: list[NDArray[Any]] = []
     for i, form in enumerate(forms):
-        letters = letters_of(form, mark)
-        body = np.array([FIRST_SPECIAL + i]) if i < num_special else np.frombuffer(letters.spelling, dtype=np.uint8)
-        begin, end = letters.begins or i < num_special, letters.ends or i < num_special
-        pieces.append(np.concatenate([[BEGIN] * begin, body, [END] * end]))
+        special = i < num_special
+        pieces.append(np.array([BEGIN, FIRST_SPECIAL + i, END]) if special else spelled.symbols(form))
     offsets = np.concatenate([[0], np.cumsum([len(p) for p in pieces])]).astype(np.int64)
     return np.concatenate(pieces).astype(np.int64), offsets
 
@@ -58,7 +99,7 @@ def distinct_ngrams(symbols: NDArray[Any], offsets: NDArray[Any], width: int) ->
         position = begin + k
         column = np.where(position < end, symbols[np.minimum(position, len(symbols) - 1)], FILL)
         columns.append(column)
-        _, ids = np.unique(ids * NUM_SYMBOLS + column, return_inverse=True)
+        _, ids = np.unique(ids * num_symbols("characters") + column, return_inverse=True)
     first = np.zeros(ids.max() + 1, dtype=np.int64)
     first[ids[::-1]] = np.arange(len(ids))[::-1]
     return np.stack([c[first] for c in columns], axis=1), ids, starts
@@ -74,7 +115,7 @@ class Vocabulary(nn.Module):
         relations, definitions: ``(items, offsets)``; item lists of forms for each word, V + 1 offsets
         widths: n-gram widths of the encoder's filters
         num_special: how many forms at the beginning are the dictionary's special entries
-        mark: of pieces of words, one of ``pieces.MARKS``; nothing: forms are whole words
+        spelled: how forms are written
     """
 
     def __init__(
@@ -84,13 +125,13 @@ class Vocabulary(nn.Module):
         definitions: Rows,
         widths: Sequence[int],
         num_special: int = len(SPECIAL),
-        mark: str = "",
+        spelled: Spelling = BYTES,
     ):
         super().__init__()
         self.num_words = len(relations[1]) - 1
         self.num_forms = len(forms)
-        self.widths, self.mark = list(widths), mark
-        symbols, offsets = spell(forms, num_special, mark)
+        self.widths, self.spelled = list(widths), spelled
+        symbols, offsets = spell(forms, num_special, spelled)
         for width in self.widths:
             ngrams, windows, starts = distinct_ngrams(symbols, offsets, width)
             self.register_buffer(f"ngrams_{width}", torch.from_numpy(ngrams.astype(np.int32)), persistent=False)
@@ -99,10 +140,10 @@ class Vocabulary(nn.Module):
         self._add_bags("definitions", Bags.from_lists(definitions[0], definitions[1], len(forms)))
 
     @classmethod
-    def of_words(cls, words: Sequence[str], widths: Sequence[int], mark: str = "") -> Vocabulary:
+    def of_words(cls, words: Sequence[str], widths: Sequence[int], spelled: Spelling = BYTES) -> Vocabulary:
         """Build a vocabulary of words without relations and definitions."""
         nothing = np.zeros(0, dtype=np.int64), np.zeros(len(words) + 1, dtype=np.int64)
-        return cls([spelling(word) for word in words], nothing, nothing, widths, mark=mark)
+        return cls([spelling(word) for word in words], nothing, nothing, widths, spelled=spelled)
 
     def _add_bags(self, name: str, bags: Bags) -> None:
         self.register_buffer(f"{name}_items", bags.items, persistent=False)

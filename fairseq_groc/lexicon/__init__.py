@@ -7,24 +7,32 @@ from pathlib import Path
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.base import LEXICONS, Entry, Lexicon, NoLexicon, Relation, gloss_words, register_lexicon
 from fairseq_groc.lexicon.file import FileLexicon
+from fairseq_groc.lexicon.lemmas import LemmaLexicon
+from fairseq_groc.lexicon.omw import TabLexicon
 from fairseq_groc.lexicon.pieces import PieceLexicon
 from fairseq_groc.lexicon.restricted import RestrictedLexicon
+from fairseq_groc.lexicon.senses import SenseLexicon
 from fairseq_groc.lexicon.several import SeveralLexicons
 from fairseq_groc.lexicon.thinned import ThinnedLexicon
+from fairseq_groc.lexicon.wn_library import WnLexicon
 from fairseq_groc.lexicon.wordnet import NounsFirstLexicon, WordNetLexicon, find_wordnet
 
 __all__ = [
     "LEXICONS",
     "Entry",
     "FileLexicon",
+    "LemmaLexicon",
     "Lexicon",
     "NoLexicon",
     "NounsFirstLexicon",
     "PieceLexicon",
     "Relation",
     "RestrictedLexicon",
+    "SenseLexicon",
     "SeveralLexicons",
+    "TabLexicon",
     "ThinnedLexicon",
+    "WnLexicon",
     "WordNetLexicon",
     "find_wordnet",
     "gloss_words",
@@ -62,13 +70,29 @@ def open_lexicons(paths: Sequence[str] | None = None) -> Lexicon:
 
 def sources_of(paths: Sequence[str] | None = None) -> list[str]:
     """Return what opens the same lexicons from any folder: files by their absolute paths."""
-    return [path if path.partition(":")[0] in LEXICONS else str(Path(path).resolve()) for path in paths or ["wordnet"]]
+    return [_anywhere(path) for path in paths or ["wordnet"]]
+
+
+def _anywhere(path: str) -> str:
+    """Return a path, or the path in NAME:PATH, as an absolute one; NAME:TEXT and NAME as they are."""
+    name, _, text = path.partition(":")
+    if name not in LEXICONS:
+        return str(Path(path).resolve())
+    if text.partition(":")[0] in LEXICONS or (text and Path(text).exists()):
+        return f"{name}:{_anywhere(text)}"
+    return path
 
 
 @register_lexicon("wordnet")
 def _wordnet(path: str | None = None) -> Lexicon:
     """Open this machine's WordNet, or the one in a folder."""
     return WordNetLexicon(find_wordnet(path))
+
+
+@register_lexicon("lemmas")
+def _lemmas(lexicon: str) -> Lexicon:
+    """Open a lexicon in which inflected words have the entries of their dictionary forms."""
+    return LemmaLexicon(open_lexicon(lexicon))
 
 
 def _registered(name: str, arguments: tuple[str, ...]) -> Lexicon:

@@ -134,6 +134,11 @@ class WordNetLexicon:
     def fingerprint(self) -> str:
         return f"wordnet-by-use-{self._digest()}"
 
+    @property
+    def database(self) -> Any:
+        """NLTK's reader."""
+        return self._wordnet
+
     def _digest(self) -> str:
         digest = hashlib.sha256()
         for name in self._files:
@@ -238,7 +243,11 @@ def _synonyms(senses: list[Any]) -> Iterator[tuple[str, str]]:
 
 def _hyponyms(senses: list[Any]) -> Iterator[tuple[str, str]]:
     for sense in senses:
-        # NLTK keeps them in a set, whose order changes from run to run: take the order of the database
-        for hyponym in sorted(sense.hyponyms(), key=lambda synset: (synset.pos(), synset.offset())):
+        for hyponym in hyponyms_of(sense):
             for lemma in hyponym.lemma_names():
                 yield lemma, f"hyponym {hyponym.name()} of {sense.name()}"
+
+
+def hyponyms_of(sense: Any) -> list[Any]:
+    """Return a sense's hyponyms in the order of the database: NLTK keeps them in a set, whose order changes from run to run."""
+    return sorted(sense.hyponyms(), key=lambda synset: (synset.pos(), synset.offset()))

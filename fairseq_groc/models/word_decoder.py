@@ -206,7 +206,7 @@ class WordDecoder(ChangingVocabulary):
 
     def _piece_mark(self) -> str:
         """Return the mark that spellings leave out; nothing: there is none, or no word is spelled."""
-        return "" if self.matrices.vocabulary is None else self.matrices.vocabulary.mark
+        return "" if self.matrices.vocabulary is None else self.matrices.vocabulary.spelled.mark
 
     def set_extra_state(self, state: Any) -> None:
         """The settings were compared in ``upgrade_state_dict_named``."""

@@ -198,7 +198,7 @@ class WordMatrices(nn.Module):
 
     def _vocabulary_of(self, entries: dict[str, Entry]) -> Vocabulary:
         own = cast(Vocabulary, self.vocabulary)
-        return vocabulary_of(entries, own.widths, own.mark).to(self.impossible.device)
+        return vocabulary_of(entries, own.widths, own.spelled).to(self.impossible.device)
 
     def _keep(self, compute: Callable[[], Matrices]) -> Matrices:
         state = self._state()

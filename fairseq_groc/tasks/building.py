@@ -16,7 +16,7 @@ from fairseq_groc.embeddings.base import WordEmbedding
 from fairseq_groc.embeddings.corrections import Corrections
 from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.embeddings.sampled_updates import Updates
-from fairseq_groc.embeddings.vocabulary import Vocabulary
+from fairseq_groc.embeddings.vocabulary import Spelling, Vocabulary
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.bins import count_occurrences
 from fairseq_groc.lexicon.tables import LexiconTables, load_tables
@@ -41,13 +41,29 @@ def lexicon_vocabulary(cfg: Any, dictionary: Any, settings: dict[str, Any]) -> t
         return None, None
     widths = ngram_widths(settings)
     parts, folder = lexicon_parts(settings), Path(utils.split_paths(cfg.data)[0])
-    mark = piece_mark(folder)
+    spelled = Spelling(settings["spelling_units"], piece_mark(folder))
     if not any(parts):
-        return Vocabulary.of_words(dictionary.symbols, widths, mark), None
+        return Vocabulary.of_words(dictionary.symbols, widths, spelled), None
     tables = load_tables(folder, dictionary.symbols)
     read = tables.parts(*parts)
     relations, definitions = (read.relations, read.relation_offsets), (read.definitions, read.definition_offsets)
-    return Vocabulary(read.forms(), relations, definitions, widths, mark=mark), tables
+    return Vocabulary(read.forms(), relations, definitions, widths, spelled=spelled), tables
+
+
+def warn_of_empty_parts(tables: LexiconTables, settings: dict[str, Any]) -> None:
+    """Name the part of the embeddings that the tables have nothing for, such as definitions from a lexicon that has none.
+
+    Args:
+        settings: of the head, which reads the tables
+    """
+    chosen = dict(zip(("relations", "definitions"), lexicon_parts(settings), strict=True))
+    covered = tables.coverage()
+    if empty := [part for part in chosen if chosen[part] and not covered[part]]:
+        rest = [part for part in chosen if chosen[part] and covered[part]]
+        logger.warning(
+            f"no word has {' or '.join(empty)} in the lexicon tables: that part of the embeddings is 0. "
+            f"--lexicon-parts {(rest or ['none'])[0]} leaves it out of the model."
+        )
 
 
 def complete(cfg: Any, task_options: Any) -> None:

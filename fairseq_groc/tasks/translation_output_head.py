@@ -8,7 +8,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_groc.embeddings import EMBEDDINGS
-from fairseq_groc.embeddings.vocabulary import Vocabulary
+from fairseq_groc.embeddings.vocabulary import Spelling, Vocabulary
 from fairseq_groc.errors import OptionError
 from fairseq_groc.heads import HEADS
 from fairseq_groc.models.attaching import attach_head
@@ -59,7 +59,9 @@ class TranslationOutputHeadTask(TranslationTask):
         if model.encoder.embed_tokens is model.decoder.embed_tokens:
             raise OptionError("the head takes over the decoder's embeddings: leave --share-all-embeddings out")
         words = self.target_dictionary.symbols
-        vocabulary = Vocabulary.of_words(words, ngram_widths(settings)) if needs_spellings(settings) else None
+        vocabulary = None
+        if needs_spellings(settings):
+            vocabulary = Vocabulary.of_words(words, ngram_widths(settings), Spelling(settings["spelling_units"]))
         attach_head(model.decoder, settings, vocabulary, self.cfg.init_range, every_entry=True)
         return model
 

@@ -25,7 +25,15 @@ from fairseq_groc.models.building import embedding_of
 from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
 from fairseq_groc.options import default_settings, head_settings, refuse_unused_of_task, widen
 from fairseq_groc.tasks.adapting import check_text, make_adapter, report_impossible
-from fairseq_groc.tasks.building import begin_corrections, begin_new_rows, complete, computation_of, lexicon_vocabulary, slowed
+from fairseq_groc.tasks.building import (
+    begin_corrections,
+    begin_new_rows,
+    complete,
+    computation_of,
+    lexicon_vocabulary,
+    slowed,
+    warn_of_empty_parts,
+)
 from fairseq_groc.tasks.checks import (
     check_criterion,
     check_machine,
@@ -115,6 +123,8 @@ class WordnetLexiconTask(StreamTask):
         model.decoder.any_lexicon = self.cfg.any_lexicon
         if tables is not None:
             model.decoder.origin, model.decoder.made = tables.origin, tables.word_digests()
+            if self._trains:
+                warn_of_empty_parts(tables, settings)
         self.composed_lr_scale = options.composed_lr_scale
         if self._trains and self.composed_lr_scale < 1 and (self.cfg.fp16 or self.cfg.bf16):
             raise OptionError("--composed-lr-scale cannot slow the parameter copies of --fp16 and bf16: use --amp")

@@ -22,7 +22,7 @@ STORIES = {
     "docs/vocabularies.md": (),
     "docs/embeddings.md": (),
     "docs/heads.md": (),
-    "docs/lexicons.md": ("explain cat", "glossary.tsv"),  # test_pipeline.py, test_lexicon_options.py
+    "docs/lexicons.md": ("explain cat", "glossary.tsv", "wn download"),  # test_pipeline.py, test_lexicon_options.py
     "docs/contexts.md": (),
     "docs/serving.md": (),
     "examples/any_fairseq_lm/README.md": (),
@@ -35,6 +35,7 @@ RECIPES = {
     "examples/papers/README.md": ("background.py",),  # test_papers_queue.py
     "docs/results.md": (),
     "docs/performance.md": ("torchrun",),  # test_resume_and_workers.py
+    "examples/languages/README.md": ("examples/languages", "language_tables", "pip install"),  # test_languages_example.py
     "examples/context/README.md": ("examples/context",),  # test_context_texts.py, test_context_example.py
     "benchmarks/README.md": ("record.py",),  # test_benchmarks.py
     **{f"examples/papers/results/{path.name}": () for path in (ROOT / "examples/papers/results").glob("*-*-*.md")},

@@ -33,6 +33,7 @@ GIVEN = {
     "output_head": "tied",
     "char_embed_dim": 9,
     "char_filters": [1, 2, 3],
+    "spelling_units": "characters",
     "highway_layers": 2,
     "output_depth": 3,
     "output_activation": "selu",

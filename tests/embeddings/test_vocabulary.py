@@ -4,7 +4,18 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_groc.embeddings.vocabulary import BEGIN, END, FILL, FIRST_SPECIAL, NUM_SYMBOLS, Vocabulary, distinct_ngrams, spell
+from fairseq_groc.embeddings.vocabulary import (
+    BEGIN,
+    END,
+    FILL,
+    FIRST_SPECIAL,
+    NUM_SYMBOLS,
+    Spelling,
+    Vocabulary,
+    distinct_ngrams,
+    num_symbols,
+    spell,
+)
 from fairseq_groc.errors import OptionError
 
 LONG = b"x" * 5000
@@ -24,8 +35,8 @@ FORMS = [
 ]
 
 
-def spellings(forms):
-    symbols, offsets = spell(forms)
+def spellings(forms, units="bytes"):
+    symbols, offsets = spell(forms, spelled=Spelling(units))
     return [tuple(symbols[a:b].tolist()) for a, b in itertools.pairwise(offsets)]
 
 
@@ -43,6 +54,27 @@ def test_no_two_forms_share_a_spelling():
     assert len(set(spelled)) == len(FORMS)
     assert spelled[8][:5001] == spelled[9][:5001]  # long words are whole: these differ in the last character alone
     assert spelled[2] != spelled[10]  # the entry </s> and a word of these four characters
+
+
+def test_characters_as_units():
+    words = ["é", "e\u0301", "\u07ff", "\u0800", "a", "\udcff"]  # the last: a byte that is no UTF-8
+    forms = [*FORMS[:4], *(word.encode("utf-8", "surrogateescape") for word in words)]
+    composed, decomposed, last, longer, ascii_letter, byte = spellings(forms, "characters")[4:]
+    assert composed == decomposed == (BEGIN, NUM_SYMBOLS + ord("é") - 0x80, END) != spellings(forms)[4]
+    assert last == (BEGIN, num_symbols("characters") - 1, END)  # two bytes in UTF-8, which the next has not
+    assert longer == (BEGIN, 0xE0, 0xA0, 0x80, END) and ascii_letter == (BEGIN, ord("a"), END) and byte == (BEGIN, 0xFF, END)
+    assert spellings(FORMS, "characters") == spellings(FORMS)  # ASCII, specials and emoji are as they were
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 6, 9])
+def test_windows_of_characters_equal_a_naive_loop(width):
+    forms = [*FORMS[:4], *(word.encode() for word in ("ação", "coração", "cacao", "größe", "grosse", "жизнь", "\u07ff"))]
+    ngrams, ids, starts = distinct_ngrams(*spell(forms, spelled=Spelling("characters")), width)
+    assert len({tuple(row) for row in ngrams.tolist()}) == len(ngrams)
+    for i, form in enumerate(spellings(forms, "characters")):
+        padded = list(form) + [FILL] * (width - len(form))
+        expected = [padded[k : k + width] for k in range(len(padded) - width + 1)]
+        assert ngrams[ids[starts[i] : starts[i + 1]]].tolist() == expected
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 6, 9])

@@ -8,7 +8,7 @@ import torch
 from fairseq_groc.dictionary import SPECIAL
 from fairseq_groc.embeddings.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.embeddings.growth import vocabulary_of
-from fairseq_groc.embeddings.vocabulary import BEGIN, END, FIRST_SPECIAL, Vocabulary, spell
+from fairseq_groc.embeddings.vocabulary import BEGIN, END, FIRST_SPECIAL, Spelling, Vocabulary, spell
 from fairseq_groc.lexicon import FileLexicon, PieceLexicon
 from fairseq_groc.lexicon.base import Entry
 from fairseq_groc.lexicon.tables import build_tables
@@ -19,7 +19,7 @@ PARTS = {BEGINS: ["feline", "dog", "a", "@@"], GOES_ON: ["feline@@", "dog@@", "a
 
 
 def spellings(forms, mark):
-    symbols, offsets = spell([form.encode() for form in forms], 0, mark)
+    symbols, offsets = spell([form.encode() for form in forms], 0, Spelling(mark=mark))
     return [tuple(symbols[a:b].tolist()) for a, b in itertools.pairwise(offsets)]
 
 
@@ -30,7 +30,7 @@ def embedding_of():
 
 def of_tables(tables, mark=""):
     relations, definitions = (tables.relations, tables.relation_offsets), (tables.definitions, tables.definition_offsets)
-    return Vocabulary(tables.forms(), relations, definitions, [1, 2], mark=mark)
+    return Vocabulary(tables.forms(), relations, definitions, [1, 2], spelled=Spelling(mark=mark))
 
 
 def test_a_mark_is_spelled_as_an_end_that_is_missing():
@@ -42,7 +42,7 @@ def test_a_mark_is_spelled_as_an_end_that_is_missing():
     ]
     assert spellings(["cat", "cat@@", "@@"], GOES_ON) == [(BEGIN, *b"cat", END), (BEGIN, *b"cat"), (BEGIN, *b"@@", END)]
     assert spellings(["▁cat", "cat@@"], "") == [(BEGIN, *"▁cat".encode(), END), (BEGIN, *b"cat@@", END)]
-    symbols, _ = spell([word.encode() for word in SPECIAL], mark=BEGINS)
+    symbols, _ = spell([word.encode() for word in SPECIAL], spelled=Spelling(mark=BEGINS))
     assert symbols.tolist() == [symbol for i in range(4) for symbol in (BEGIN, FIRST_SPECIAL + i, END)]
 
 

@@ -10,6 +10,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.embeddings.compositional import CompositionalEmbedding
+from fairseq_groc.embeddings.vocabulary import Spelling
 from fairseq_groc.models.attaching import attach_head
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMDecoder, GrocLSTMLanguageModel
 from fairseq_groc.options import HeadConfig, head_settings
@@ -40,7 +41,7 @@ def model_of(vocabulary_of):
         head_cfg = HeadConfig(**small)
         cfg.update(prefix_encoder=encoder, init_range=head_cfg.init_range, **{n: v for n, v in options.items() if "context" in n})
         decoder = GrocLSTMDecoder(_dictionary_of(words), Namespace(**cfg))
-        settings, vocabulary = head_settings(head_cfg), vocabulary_of(words, [1, 2])
+        settings, vocabulary = head_settings(head_cfg), vocabulary_of(words, [1, 2], spelled=Spelling(head_cfg.spelling_units))
         attach_head(decoder, settings, vocabulary, head_cfg.init_range, schema=schema, **computation or {})
         if isinstance(decoder.matrices.embedding, CompositionalEmbedding) and decoder.matrices.embedding.compose is not None:
             torch.nn.init.uniform_(decoder.matrices.embedding.compose.weight, -0.5, 0.5)  # words begin as their spellings alone

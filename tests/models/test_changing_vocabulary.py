@@ -80,6 +80,15 @@ def test_a_grown_model_is_one_that_was_loaded_with_the_words(models, lexicon, ar
 
 
 @pytest.mark.parametrize("head", ["compositional_output", "convolutional"])
+def test_words_that_are_added_are_spelled_in_the_same_units(model_of, lexicon, head):
+    model, reference = (model_of(words, head, spelling_units="characters") for words in (WORDS, [*WORDS, "naïve", "größe"]))
+    reference.load_state_dict(model.state_dict())
+    offer_vocabulary_changes(model)
+    model.add_words(["naïve", "größe"], lexicon)
+    torch.testing.assert_close(lprobs_of(model), lprobs_of(reference), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("head", ["compositional_output", "convolutional"])
 def test_only_the_new_words_are_encoded(models, lexicon, encoded, head):
     model, _ = models("groc_lstm_lm", head)
     with torch.no_grad():

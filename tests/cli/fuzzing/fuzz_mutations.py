@@ -156,6 +156,12 @@ def lexicon(before: bytes, after: bytes) -> bool:
     return all(len(fields) == 3 and plain_text(b"", " ".join(fields[:2]).encode()) for fields in lines) and bool(lines)
 
 
+def tab_lines(before: bytes, after: bytes) -> bool:
+    """A language, and lines of three or four fields; numbers that WordNet lacks are counted in a warning."""
+    lines = [line for line in after.decode().split("\n") if line.strip()] if is_text(after) else []
+    return bool(lines) and all(line.startswith("#") or len(line.split("\t")) in (3, 4) for line in lines)
+
+
 def lexicon_lines(before: bytes, after: bytes) -> bool:
     entries = [as_json(line) for line in after.split(b"\n") if line.strip()]
     return is_text(after) and bool(entries) and all(map(lexicon_entry, entries))
@@ -234,6 +240,7 @@ KINDS: dict[str, tuple[Callable[[bytes, bytes], bool], bool]] = {
     "topics.tsv": (contexts, False),
     "*.tsv": (lexicon, False),
     "*.jsonl": (lexicon_lines, False),
+    "*.tab": (tab_lines, False),
     "*.log": (always, False),
     "*.losses": (losses, False),
     "*": (never, False),

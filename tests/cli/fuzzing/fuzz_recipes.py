@@ -78,6 +78,7 @@ RECIPES: dict[str, Recipe] = {
     "slice": Recipe(SLICE, ("sources/*",), ("out*",), ("--tokens",)),
     "tables": Recipe(f"tables data {LEXICON}", ("data/dict.txt", "lexicon.tsv"), ("data/*lexicon-tables*",)),
     "tables-jsonl": Recipe("tables data --lexicon-path lexicon.jsonl", ("lexicon.jsonl",), ("data/*lexicon-tables*",)),
+    "tables-tab": Recipe("tables data --lexicon-path omw:wn.tab", ("wn.tab",), ("data/*lexicon-tables*",)),
     "tables-forms": Recipe(f"tables data {LEXICON} --forms-from forms.txt", ("forms.txt",), ("data/*lexicon-tables*",)),
     "explain": Recipe(f"explain cat dog {LEXICON} --out out.json", ("lexicon.tsv",)),
     "score": Recipe(f"score text.txt {MODEL}", SCORE),
@@ -167,6 +168,9 @@ def make_world(folder: Path, corpus: Path, models: dict[str, Path], commands) ->
     entries = [{"word": word, "relations": relations.split(), "definition": gloss} for word, relations, gloss in rows]
     shutil.copy(ROOT / "tests/fixtures/mini.tsv", folder / "lexicon.tsv")
     (folder / "lexicon.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    senses = {"kitty": "02121620", "cat": "02121620", "dog": "02084071", "puppy": "01322604"}  # of WordNet 3.0
+    lines = [f"{number}-n\teng:lemma\t{word}\n" for word, number in senses.items()]
+    (folder / "wn.tab").write_text("".join(["# Mini\teng\n", *lines]))
     text = "the cat sat on the mat\nthe zebra ran\n\na young dog barked under the old tree\nthe zebra sat\n"
     (folder / "text.txt").write_text(text)
     contexts = "topic year hour/sports 1990 3/world 2000 12/- 1980 23/sports - -/world 1990 0/"
