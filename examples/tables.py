@@ -18,6 +18,7 @@ PAGES = (
     "docs/performance.md",
     "docs/results.md",
     "docs/contexts.md",
+    "docs/serving.md",
     "examples/context/README.md",
     "examples/papers/README.md",
     "benchmarks/README.md",
@@ -42,6 +43,7 @@ SCALING = {  # names in the benchmark
     "full": "GroC, full updates",
 }
 QUARTER = RESULTS / "table-2-ptb-quarter.json"
+SERVING = ROOT / "benchmarks" / "results" / "serving.json"
 STEPS = ROOT / "benchmarks" / "results" / "step-by-step-small.json"
 
 
@@ -96,6 +98,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "beginnings": lambda: findings.beginnings(RESULTS),
     "contexts-agnews": lambda: in_context("agnews"),
     "contexts-dbpedia": lambda: in_context("dbpedia"),
+    "serving-speed": lambda: benchmark_page.serving_speed(loaded(SERVING)),
+    "serving-memory": lambda: benchmark_page.serving_memory(loaded(SERVING)),
     "benchmarks": lambda: benchmark_page.programs(ROOT / "benchmarks"),
     "printed": lambda: benchmark_page.printed(ROOT / "benchmarks"),
 }

@@ -108,8 +108,8 @@ def _write(decoder: Any, folder: Path) -> None:
     embeddings = {"inputs": _plain(inputs), "outputs": _plain(outputs), "bias": _plain(bias)}
     if outputs.data_ptr() == inputs.data_ptr() and outputs.shape == inputs.shape:  # written once
         embeddings["outputs"] = embeddings["inputs"]
-    reader, sizes = _reader(decoder)
-    encoder, about = _encoder(decoder.matrices)
+    reader, sizes = reader_of(decoder)
+    encoder, about = encoder_of(decoder.matrices)
     for name, tensors in (("embeddings", embeddings), ("reader", reader), ("encoder", encoder)):
         if tensors:
             torch.save(tensors, folder / f"{name}.pt")
@@ -123,7 +123,7 @@ def _plain(tensor: Tensor) -> Tensor:
     return tensor.detach().float().cpu().clone(memory_format=torch.contiguous_format)
 
 
-def _reader(decoder: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def reader_of(decoder: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the parameters and sizes of ``service.Reader``."""
     layer, head = getattr(decoder, decoder.output_layer_name), decoder.matrices.head
     maps = [one for one in (layer.context, getattr(head, "query_map", None)) if isinstance(one, nn.Linear)]
@@ -135,7 +135,7 @@ def _reader(decoder: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return _named({"lstms": nn.ModuleList(lstms), "maps": nn.ModuleList(maps)}), sizes
 
 
-def _encoder(matrices: Any) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
+def encoder_of(matrices: Any) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
     """Return the parameters and sizes of ``service.WordEncoder``; nothing where words have rows."""
     embedding, head = matrices.embedding, matrices.head
     if not isinstance(embedding, CompositionalEmbedding):

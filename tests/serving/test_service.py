@@ -4,13 +4,17 @@ import json
 import math
 import os
 import threading
+from argparse import Namespace
 
 import pytest
 import torch
 from serving_models import WORDS
 
 from fairseq_groc.contexts.schema import Schema, Variable
+from fairseq_groc.embeddings.compositional import CompositionalEmbedding, SurfaceEncoder
+from fairseq_groc.embeddings.growth import vocabulary_of
 from fairseq_groc.errors import OptionError
+from fairseq_groc.heads.mappings import CompositionalOutput, OutputNetwork
 from fairseq_groc.lexicon import Entry, Relation
 from fairseq_groc.serving import exporting, service
 from fairseq_groc.serving.exporting import check_folder, write_service
@@ -88,6 +92,19 @@ def test_added_words_are_those_that_the_model_adds(pair, name, monkeypatch):
     assert list(exported.words) == scorer.words
     lines = [*LINES, " ".join(NEW), "gnu gnu okapi", "x"]
     same(exported.score(lines), scorer.score(lines))
+
+
+def test_words_that_are_shorter_than_a_filter():
+    widths, words = (1, 3, 6), ["a", "of", "elephants", "\N{GRINNING FACE}", "the"]
+    torch.manual_seed(5)
+    embedding = CompositionalEmbedding(SurfaceEncoder(5, 4, [(width, 3) for width in widths], 1), 5)
+    head = CompositionalOutput(5, OutputNetwork(5, 1, "relu", 0.0), "identity")
+    expected = embedding(vocabulary_of({word: Entry() for word in words}, widths))
+    encoder = service.WordEncoder(*exporting.encoder_of(Namespace(embedding=embedding, head=head)))
+    found = encoder.matrices({word: {} for word in words})
+    torch.testing.assert_close(found.inputs, expected.detach(), rtol=1e-6, atol=1e-6)
+    outputs, bias = head(expected)
+    torch.testing.assert_close((found.outputs, found.bias), (outputs.detach(), bias.detach()), rtol=1e-6, atol=1e-6)
 
 
 def test_matrices_are_mapped_and_stay_as_they_are_when_words_are_added(pair, tmp_path):
@@ -228,7 +245,7 @@ def test_a_folder_is_replaced_whole_and_no_other_is(make, pair, tmp_path, monkey
     write_service(make().decoder, folder)
     assert exported.score(LINES) == before and Service(folder).encoder is not None
     names = {path.name for path in folder.iterdir()}
-    monkeypatch.setattr(exporting, "_encoder", lambda matrices: 1 / 0)
+    monkeypatch.setattr(exporting, "encoder_of", lambda matrices: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         write_service(make().decoder, folder)
     assert {path.name for path in folder.iterdir()} == names == exporting.FILES and list(tmp_path.iterdir()) == [folder]
