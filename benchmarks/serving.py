@@ -12,6 +12,7 @@ import importlib.util
 import json
 import os
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -181,7 +182,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="where the figures go (default: DIR/serving.json)")
     parser.add_argument("--arpa", type=Path, help="an n-gram for kenlm")
     args = parser.parse_args()
-    found = {"machine": machine(), "rounds": args.rounds, "sizes": {}}
+    hardware = re.sub(r", \d+ threads", "", machine())  # those of this process
+    found = {"machine": hardware, "rounds": args.rounds, "sizes": {}}
     for size in args.sizes:
         found["sizes"][size] = measured(size, args)
         write_json(args.json or args.out / "serving.json", found)

@@ -103,7 +103,7 @@ class Service:
         for word in {word for text in texts for word in text if self.words.get(word, -1) < UNKNOWN}:
             if word in self.words:
                 raise ValueError(f"{word}: a symbol that no text has. Remove or respell it.")
-            warnings.warn(f"{word!r} is not in the vocabulary: scored as <unk>. Add it: add_words.", stacklevel=3)
+            warnings.warn(f"{word!r} is not in the vocabulary: scored as <unk>. Add it: add_words.", stacklevel=2)
         rows, parts = [[*(self.words.get(word, UNKNOWN) for word in text), EOS] for text in texts], self.parts
         order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
         for some in (order[begin : begin + LINES] for begin in range(0, len(order), LINES)):

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import sys
 import threading
 from argparse import Namespace
 
@@ -198,25 +199,34 @@ def test_a_table_has_no_row_for_a_new_word(pair):
         exported.add_words({"gnu": {}})
 
 
-def test_threads_score_while_words_are_added(pair):
+def test_threads_score_and_add_words_at_once(pair):
     _, exported = pair()
     scores, errors = [], []
 
-    def score():
+    def attempt(work):
         try:
-            scores.extend(exported.score(LINES) for _ in range(20))
+            work()
         except Exception as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=score) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for number in range(60):
-        exported.add_words({f"new{number}": {}})
-    for thread in threads:
-        thread.join()
-    assert not errors and len(scores) == 60 and list(exported.words.values()) == list(range(len(exported.words)))
-    assert len(exported.parts[1].bias) == 60
+    def adding(prefix):
+        return lambda: [exported.add_words({f"{prefix}{number}": {}}) for number in range(60)]
+
+    work = [lambda: scores.extend(exported.score(LINES) for _ in range(20))] * 2 + [adding("a"), adding("b")]
+    threads = [threading.Thread(target=attempt, args=[one]) for one in work]
+    before, interval = len(exported.words), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # threads take turns as often as they can
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not errors and len(scores) == 40 and len(exported.parts[1].bias) == 120
+    assert list(exported.words.values()) == list(range(before + 120))
+    again = exported.score([f"cat {word}" for word in exported.words if word[1:].isdigit()])
+    assert len({score.log_probability for score in again}) > 100  # every word has its own
 
 
 @pytest.mark.parametrize("head", ["mixture_of_softmaxes", "adaptive", "convolutional", "dual_nonlinear"])
