@@ -1,4 +1,4 @@
-"""The tables of benchmarks/README.md: what each program asks, the time it took, and what it printed last (record.py)."""
+"""The tables of benchmarks/README.md and docs/serving.md: what each program asks, took and printed last (record.py), or found."""
 
 import ast
 import json
@@ -29,3 +29,34 @@ def record(folder: Path, name: str) -> dict[str, Any] | None:
     """Return what record.py has kept of a program."""
     path = folder / "results" / "printed" / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else None
+
+
+def serving_speed(results: dict[str, Any]) -> str:
+    """Return what lines take in a program: median, least and most; and tokens a second, in units of ``fairseq_groc.load`` too."""
+    lines = ["| words | threads | program | one line, ms | 10-best, ms | 100 lines, ms | tokens/s | ratio |"]
+    lines.append("| ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |")
+    for size, programs in results["sizes"].items():
+        for threads, others in programs["fairseq_groc.load"]["threads"].items():
+            for kind, found in programs.items():
+                times, unit = found["threads"][threads], others["tokens a second"]
+                cells = [cell(times[task], 1000) for task in ("one line", "10-best", "100 lines")]
+                speed = f"{times['tokens a second']:,.0f} | {times['tokens a second'] / unit:.2f}"
+                lines.append(f"| {int(size):,} | {threads} | `{kind}` | {' | '.join(cells)} | {speed} |")
+    return "\n".join([*lines, "", f"{results['machine']}; {results['rounds']} rounds."])
+
+
+def serving_memory(results: dict[str, Any]) -> str:
+    """Return the seconds to start and the memory of processes that serve."""
+    lines = ["| words | program | start, s | one process, MiB | its own, of two processes, MiB |"]
+    lines.append("| ---: | --- | ---: | ---: | ---: |")
+    for size, programs in results["sizes"].items():
+        for kind, found in programs.items():
+            memory = f"{found['memory']['alone']:,.0f} | {found['memory']['of two']:,.0f}"
+            lines.append(f"| {int(size):,} | `{kind}` | {cell(found['start'], 1)} | {memory} |")
+    return "\n".join(lines)
+
+
+def cell(value: dict[str, float], scale: float) -> str:
+    """Return a median with its least and most."""
+    median, least, most = (f"{scale * value[key]:,.1f}" for key in ("median", "min", "max"))
+    return f"{median} ({least} to {most})"

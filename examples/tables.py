@@ -20,6 +20,7 @@ PAGES = (
     "docs/contexts.md",
     "docs/embeddings.md",
     "docs/lexicons.md",
+    "docs/serving.md",
     "examples/context/README.md",
     "examples/papers/README.md",
     "examples/rescoring/README.md",
@@ -47,6 +48,7 @@ SCALING = {  # names in the benchmark
     "full": "GroC, full updates",
 }
 QUARTER = RESULTS / "table-2-ptb-quarter.json"
+SERVING = ROOT / "benchmarks" / "results" / "serving.json"
 STEPS = ROOT / "benchmarks" / "results" / "step-by-step-small.json"
 
 
@@ -112,6 +114,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "rescoring": lambda: rescoring(EXAMPLES / "rescoring" / "results"),
     "lexicon-coverage": lambda: language_tables.coverage(loaded(COVERAGE)),
     "spelling-units": lambda: language_tables.units(loaded(COVERAGE)),
+    "serving-speed": lambda: benchmark_page.serving_speed(loaded(SERVING)),
+    "serving-memory": lambda: benchmark_page.serving_memory(loaded(SERVING)),
     "benchmarks": lambda: benchmark_page.programs(ROOT / "benchmarks"),
     "printed": lambda: benchmark_page.printed(ROOT / "benchmarks"),
 }

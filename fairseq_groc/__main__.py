@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from fairseq.utils import import_user_module
-
 from fairseq_groc.arguments import DefaultsFormatter
 from fairseq_groc.cli import (
     COMMANDS,
@@ -125,6 +123,8 @@ def _import_user_module(args: Namespace) -> None:
     """Import what ``--user-dir`` says, as fairseq's programs do: it may bring options."""
     if args.user_dir is not None and not Path(args.user_dir, "__init__.py").is_file():
         raise OptionError(f"--user-dir {args.user_dir}: expected the folder of a Python package, with an __init__.py")
+    from fairseq.utils import import_user_module
+
     import_user_module(args)
 
 

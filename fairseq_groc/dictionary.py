@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from fairseq.data import Dictionary
+from typing import TYPE_CHECKING
 
 from fairseq_groc.errors import DataError, shown
 from fairseq_groc.files import has_mark
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from fairseq.data import Dictionary
+
 NAMED = 20  # words that one message names
 ADD_WORDS = "Add them: model.add_words, or scripts/preprocess.sh --vocabulary-from DATA --test FILE --dest DIR"
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # what every dictionary begins with
@@ -55,37 +54,21 @@ def words_fingerprint(words: Sequence[str]) -> str:
     return hashlib.sha256(spelling("\n".join(words))).hexdigest()[:16]
 
 
-class NamingDictionary(Dictionary):
-    """One that names the words that it lacks, each once, where they are read as ``<unk>``."""
-
-    def encode_line(self, line: str, *args: Any, **kwargs: Any) -> Any:
-        """Return the numbers of a line's words, as fairseq does."""
-        adding = kwargs.get("add_if_not_exist", args[1] if len(args) > 1 else True)
-        if not adding:
-            self._name(line.split())
-        return super().encode_line(line, *args, **kwargs)
-
-    def _name(self, words: Sequence[str]) -> None:
-        named = self.__dict__.setdefault("_named", set())
-        new = [word for word in dict.fromkeys(words) if word not in self.indices and word not in named]
-        named.update(new)
-        if new:
-            logger.warning(f"{list_of(new)} not in the vocabulary: read as {self.unk_word}. {ADD_WORDS}")
-
-
 def list_of(words: Sequence[str]) -> str:
     """Return words as a message has them, and how many more there are."""
     more = f" and {len(words) - NAMED:,} more are" if len(words) > NAMED else " is" if len(words) == 1 else " are"
     return ", ".join(map(shown, words[:NAMED])) + more
 
 
-def load_dictionary(path: Path, kind: type[Dictionary] = Dictionary) -> Dictionary:
-    """Load a ``dict.txt`` as a dictionary of some kind.
+def load_dictionary(path: Path, kind: type[Dictionary] | None = None) -> Dictionary:
+    """Load a ``dict.txt`` as a dictionary of some kind; None: fairseq's own.
 
     Raises:
         DataError: fairseq cannot read it, it has no words, a word twice or one that no text can have, or a negative count.
     """
-    dictionary = kind()
+    from fairseq.data import Dictionary  # here: the rest needs no fairseq
+
+    dictionary = (kind or Dictionary)()
     try:
         with open(path, "rb") as head:
             encoding = "utf-8-sig" if has_mark(head.read(3), str(path)) else "utf-8"

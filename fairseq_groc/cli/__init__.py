@@ -4,7 +4,10 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from fairseq_groc import require_fairseq
 from fairseq_groc.registry import Registry
+
+require_fairseq()
 
 
 class Command(NamedTuple):

@@ -1,7 +1,8 @@
-"""Write the output embeddings of all words of a data folder as word2vec text."""
+"""Write the output embeddings of all words of a data folder as word2vec text, or the whole model for programs without fairseq."""
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -10,20 +11,47 @@ from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.loading import load
 from fairseq_groc.files import check_place
 from fairseq_groc.models.matrices_file import is_word2vec, write_word2vec
+from fairseq_groc.serving.exporting import check_folder, write_service
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("out", type=Path, help="file to write; one that is there is replaced if it holds embeddings as text")
+    parser.add_argument(
+        "out", type=Path, nargs="?", help="file to write; one that is there is replaced if it holds embeddings as text"
+    )
+    parser.add_argument(
+        "--service",
+        type=Path,
+        metavar="DIR",
+        help="folder to write instead: a service.py that scores and adds words, and its files",
+    )
     add_model(parser)
 
 
 def run(args: Namespace) -> None:
+    if (args.out is None) == (args.service is None):
+        raise OptionError("export: expected OUT, a file for embeddings as text, or --service DIR, one of them")
+    if args.service is not None:
+        check_folder(args.service)
+        return _write_service(_decoder(args), args.service)
     check_place("OUT", args.out)
     if args.out.exists() and not is_word2vec(args.out):
         raise OptionError(f"{args.out} exists and holds no word2vec text: give another name")
-    decoder = load(args.path, args.data, any_lexicon=args.any_lexicon).models[0].decoder
+    _write_text(_decoder(args), args.out)
+
+
+def _decoder(args: Namespace) -> Any:
+    return load(args.path, args.data, any_lexicon=args.any_lexicon).models[0].decoder
+
+
+def _write_text(decoder: Any, out: Path) -> None:
     with torch.no_grad():
         outputs = decoder.matrices.output_embeddings()
     rows = (~decoder.matrices.unpredictable()).nonzero().squeeze(1).tolist()
-    write_word2vec(args.out, [decoder.dictionary[row] for row in rows], outputs[rows])
-    print(f"{args.out}: {len(rows):,} words, {outputs.size(1)} numbers each")
+    write_word2vec(out, [decoder.dictionary[row] for row in rows], outputs[rows])
+    print(f"{out}: {len(rows):,} words, {outputs.size(1)} numbers each")
+
+
+def _write_service(decoder: Any, folder: Path) -> None:
+    write_service(decoder, folder)
+    composed = decoder.matrices.embedding.reads_spellings
+    print(f"{folder}: {len(decoder.dictionary):,} words; {'adds words' if composed else 'adds no words: each has a row'}")

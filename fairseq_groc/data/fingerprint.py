@@ -15,7 +15,8 @@ import numpy as np
 from fairseq.data import Dictionary
 from numpy.typing import NDArray
 
-from fairseq_groc.dictionary import NamingDictionary, load_dictionary, words_fingerprint
+from fairseq_groc.data.naming import NamingDictionary
+from fairseq_groc.dictionary import load_dictionary, words_fingerprint
 from fairseq_groc.errors import DataError
 from fairseq_groc.pieces import MARKS
 

@@ -24,7 +24,7 @@ STORIES = {
     "docs/heads.md": (),
     "docs/lexicons.md": ("explain cat", "glossary.tsv", "wn download"),  # test_pipeline.py, test_lexicon_options.py
     "docs/contexts.md": (),
-    "docs/serving.md": (),
+    "docs/serving.md": ("benchmarks/serving.py",),  # test_benchmarks.py
     "examples/any_fairseq_lm/README.md": (),
     "examples/translation/README.md": (),
     "docs/encoders.md": (),

@@ -10,7 +10,7 @@ from cli_helpers import ROOT
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.wordnet import find_wordnet
 
-NAMED = ("adding_words", "caches", "factor_cell", "losses", "scaling", "scoring", "training_speed")
+NAMED = ("adding_words", "caches", "factor_cell", "losses", "scaling", "scoring", "serving", "training_speed")
 RUN = {name: ["python", ROOT / "benchmarks" / f"{name}.py"] for name in NAMED}
 NAMES = ["tied", "lstm_lm (fairseq)", "plain PyTorch loop"]
 
@@ -98,3 +98,18 @@ def test_scaling_and_scoring(commands, tmp_path):
     assert "300 words encoded in" in commands.ok(*RUN["scoring"], *sizes, "--rounds", "1")
     found = json.loads((tmp_path / "scoring.json").read_text())["sizes"]["300"]
     assert found["tied 20x35"]["min"] <= found["tied 20x35"]["ms"] <= found["tied 20x35"]["max"]
+
+
+def test_serving(commands, tmp_path, monkeypatch):
+    options = ["--out", tmp_path, "--sizes", "300", "--threads", "1", "--rounds", "2", "--starts", "1"]
+    output = commands.ok(*RUN["serving"], *options, "--json", tmp_path / "found.json")
+    results = json.loads((tmp_path / "found.json").read_text())
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    page = importlib.import_module("benchmark_page")
+    for program in ("fairseq_groc.load", "service.py"):
+        of_program = results["sizes"]["300"][program]
+        assert of_program["threads"]["1"].keys() == {"one line", "10-best", "100 lines", "tokens a second"}
+        assert 0 < of_program["memory"]["of two"] < of_program["memory"]["alone"] and of_program["start"]["min"] > 0
+        assert re.search(rf"^ *300 +{program} ", output, re.MULTILINE)
+        for table in (page.serving_speed(results), page.serving_memory(results)):
+            assert re.search(rf"^\| 300 \|.* `{program}` \| ", table, re.MULTILINE)

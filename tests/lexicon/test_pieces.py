@@ -87,7 +87,9 @@ def test_a_piece_that_is_a_word_has_the_word_s_embedding(lexicon, mark):
     torch.testing.assert_close(found[: len(whole)], whole, rtol=0, atol=1e-14)
     dog, inside = (found[4 + pieces.index(piece)] for piece in (piece_of("dog", mark), PARTS[mark][1]))
     assert (dog - inside).abs().max() > 1e-3
-    added = embedding(vocabulary_of({piece: Entry() for piece in PARTS[mark]}, [1, 2], mark))  # as words that come later
+    added = embedding(
+        vocabulary_of({piece: Entry() for piece in PARTS[mark]}, [1, 2], Spelling(mark=mark))
+    )  # as words that come later
     torch.testing.assert_close(added, found[-len(PARTS[mark]) :], rtol=0, atol=1e-14)
 
 

@@ -11,6 +11,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.embeddings.compositional import CompositionalEmbedding
 from fairseq_groc.embeddings.vocabulary import Spelling
+from fairseq_groc.encoders import ENCODERS
 from fairseq_groc.models.attaching import attach_head
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMDecoder, GrocLSTMLanguageModel
 from fairseq_groc.options import HeadConfig, head_settings
@@ -37,9 +38,11 @@ def model_of(vocabulary_of):
         torch.manual_seed(3)
         cfg = dict(decoder_embed_dim=6, decoder_hidden_size=8, decoder_layers=2, dropout=0.0, dropout_in=0.0, dropout_out=0.0)
         small = dict(output_head=head, char_embed_dim=4, char_filters=[3, 4], output_depth=1, output_cutoffs=[6, 8])
+        of_encoder = {name: options.pop(name) for name in ENCODERS.options if name in options}
         small.update({**dict(output_factor=2, correction_dim=3, num_softmaxes=2), **options})
         head_cfg = HeadConfig(**small)
         cfg.update(prefix_encoder=encoder, init_range=head_cfg.init_range, **{n: v for n, v in options.items() if "context" in n})
+        cfg.update(of_encoder)
         decoder = GrocLSTMDecoder(_dictionary_of(words), Namespace(**cfg))
         settings, vocabulary = head_settings(head_cfg), vocabulary_of(words, [1, 2], spelled=Spelling(head_cfg.spelling_units))
         attach_head(decoder, settings, vocabulary, head_cfg.init_range, schema=schema, **computation or {})
