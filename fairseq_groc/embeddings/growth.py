@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fairseq_groc.embeddings.vocabulary import Spelling, Vocabulary
+from fairseq_groc.embeddings.vocabulary import BYTES, Spelling, Vocabulary
 from fairseq_groc.lexicon.base import Entry
 from fairseq_groc.lexicon.tables import build_tables
 
@@ -63,7 +63,7 @@ class Entries:
         return self._entries[word]
 
 
-def vocabulary_of(entries: dict[str, Entry], widths: Sequence[int], spelled: Spelling) -> Vocabulary:
+def vocabulary_of(entries: dict[str, Entry], widths: Sequence[int], spelled: Spelling = BYTES) -> Vocabulary:
     """Return words, or pieces of words, as a vocabulary of their own, without special entries.
 
     A word's embedding is a function of the word alone, so it is the same here as among all others.

@@ -22,7 +22,8 @@ STORIES = {
     "docs/vocabularies.md": (),
     "docs/embeddings.md": (),
     "docs/heads.md": (),
-    "docs/lexicons.md": ("explain cat", "glossary.tsv", "wn download"),  # test_pipeline.py, test_lexicon_options.py
+    # test_pipeline.py, test_lexicon_options.py, test_languages.py
+    "docs/lexicons.md": ("explain cat", "glossary.tsv", "wn download", "explain chats", "wn-wikt-deu.tab"),
     "docs/contexts.md": (),
     "docs/serving.md": ("benchmarks/serving.py",),  # test_benchmarks.py
     "examples/any_fairseq_lm/README.md": (),
@@ -35,6 +36,8 @@ RECIPES = {
     "examples/papers/README.md": ("background.py",),  # test_papers_queue.py
     "docs/results.md": (),
     "docs/performance.md": ("torchrun",),  # test_resume_and_workers.py
+    "examples/rescoring/README.md": ("examples/rescoring",),  # test_rescoring_example.py
+    "examples/subwords/README.md": ("examples/subwords",),  # test_subwords_example.py
     "examples/languages/README.md": ("examples/languages", "language_tables", "pip install"),  # test_languages_example.py
     "examples/context/README.md": ("examples/context",),  # test_context_texts.py, test_context_example.py
     "benchmarks/README.md": ("record.py",),  # test_benchmarks.py
