@@ -38,7 +38,7 @@ RECIPES = {
     "docs/performance.md": ("torchrun",),  # test_resume_and_workers.py
     "examples/rescoring/README.md": ("examples/rescoring",),  # test_rescoring_example.py
     "examples/subwords/README.md": ("examples/subwords",),  # test_subwords_example.py
-    "examples/languages/README.md": ("examples/languages", "language_tables", "pip install"),  # test_languages_example.py
+    "examples/languages/README.md": ("examples/languages", "make tables"),  # test_languages_example.py
     "examples/context/README.md": ("examples/context",),  # test_context_texts.py, test_context_example.py
     "benchmarks/README.md": ("record.py",),  # test_benchmarks.py
     **{f"examples/papers/results/{path.name}": () for path in (ROOT / "examples/papers/results").glob("*-*-*.md")},
