@@ -19,7 +19,7 @@ STORIES = {
     "docs/adaptation.md": (),
     "docs/quickstart.md": ("make ",),  # test_quickstart.py
     "docs/training.md": ("distributed-rank", "training-speed"),  # test_resume_and_workers.py, test_training_speed.py
-    "docs/vocabularies.md": (),
+    "docs/vocabularies.md": ("pieces.train",),  # test_piece_marks.py
     "docs/embeddings.md": (),
     "docs/heads.md": (),
     # test_pipeline.py, test_lexicon_options.py, test_languages.py

@@ -82,7 +82,9 @@ def test_the_lexicon(said, typed):
     for folder, output in (("mine", mine), ("other", other)):
         assert "in the lexicon (compounds of words.tsv)" in output and "4 with a definition" in output
         header = header_of(typed.folder / "data-bin" / folder)
-        assert header["lexicon"].startswith("compounds-1-file-") and header["sources"] == ["compounds:words.tsv"]
+        assert header["lexicon"].startswith("compounds-1-file-") and header["sources"] == [
+            f"compounds:{(typed.folder / 'words.tsv').resolve()}"
+        ]
     plain = typed.ok(*OURS, "explain", "lion-cat", "cat", "--lexicon-path", "compounds:words.tsv", *USER)
     assert "relation     feline  (words.tsv:1)" in plain  # a word that the file has is as the file says
 
@@ -159,7 +161,9 @@ def test_what_scoring_refuses(said, typed, options, message):
 
 def test_a_lexicon_that_is_not_registered(ours):
     explain = ["explain", "cat", "--lexicon-path"]
-    registered = "of a registered lexicon (none, wordnet_nouns_first, synonyms, wordnet; --user-dir registers others)"
+    registered = (
+        "of a registered lexicon (none, wordnet_nouns_first, synonyms, omw, wn, wordnet, lemmas; --user-dir registers others)"
+    )
     assert registered in ours(*explain, "compounds:words.tsv", code=1)
     assert "--lexicon-path none:text: too many positional arguments. The form is NAME" in ours(*explain, "none:text", code=1)
 
