@@ -39,8 +39,22 @@ def test_groc_is_behind_bilinear_on_little_text_and_last_on_much():
     curves = {label: row["runs"][0]["curve"] for label, row in rows_of("table-2-ptb-cpu").items()}
     falls = {label: curve[-1][1] / curve[-3][1] for label, curve in curves.items()}
     assert min(falls, key=falls.get) == "GroC"
-    bins = json.loads((RESULTS / "figure-3-ptb-quarter.json").read_text())["found"]["bins"]
-    assert all(found[0]["label"] == "0" and found[0]["mean"] > 0 > found[1]["mean"] for found in bins.values())
+    bins = bins_of("figure-3-ptb-quarter")
+    assert all(of["0"] > 0 > of["1 to 50"] for label, of in bins.items() if label != OURS)
+
+
+def test_corrections_gain_in_every_band_of_words():
+    bins = bins_of("figure-3-corrections-ptb-quarter")
+    bins = {label: {band: gain for band, gain in of.items() if band != "<unk>"} for label, of in bins.items()}
+    assert set(bins) == {"tied", "adaptive", "bilinear", "GroC"}
+    assert {(label, band) for label, of in bins.items() for band, gain in of.items() if gain < 0} == {("bilinear", "1 to 50")}
+    assert all(max(of, key=of.get) == "0" for of in bins.values())
+
+
+def bins_of(name):
+    """Return the mean gain of the model over each baseline, by occurrences."""
+    bins = json.loads((RESULTS / f"{name}.json").read_text())["found"]["bins"]
+    return {label: {band["label"]: band["mean"] for band in of} for label, of in bins.items()}
 
 
 @pytest.mark.parametrize("model", ["GroC", "GroC + out"])
