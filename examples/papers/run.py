@@ -274,8 +274,8 @@ def train_in(save: Path, data: Path, options: list[str], made: dict[str, Any], c
 
 
 def training_options(model: list, scale: Scale, setting: dict[str, Any], seed: int) -> list[str]:
-    """Return the options of fairseq-train, but for what it reads and where it writes."""
-    options = [*model, *scale.training.format(updates=scale.updates).split(), "--seed", seed]
+    """Return the options of fairseq-train, but for what it reads and where it writes; a model's own win over the scale's."""
+    options = [*scale.training.format(updates=scale.updates).split(), *model, "--seed", seed]
     options += [part for key, value in setting.items() for part in (flag(key), value)]
     if scale.updates:
         interval = max(1, scale.updates // VALIDATIONS)
