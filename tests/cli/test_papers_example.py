@@ -191,6 +191,21 @@ def test_options_of_every_row_and_scale_are_taken(monkeypatch):
             assert options.parse_args_and_arch(options.get_training_parser(), input_args=words).arch == "groc_lstm_lm"
 
 
+def test_a_row_s_options_win_over_the_scale_s(monkeypatch):
+    monkeypatch.syspath_prepend(PAPERS)
+    names = runpy.run_path(str(PAPERS / "run.py"))
+    tables, scales = names["EXPERIMENTS"].values(), names["SCALES"].values()
+    rows = [(row, scale) for table in tables for row in table.rows for scale in scales]
+    assert any("--weight-decay" in row.options and "--weight-decay" in scale.training for row, scale in rows)
+    for row, scale in rows:
+        words = row.options.split()
+        options = names["training_options"](words, scale, {}, 1)
+        last = {name: value for name, value in itertools.pairwise(options) if name.startswith("--")}
+        assert last.items() >= {name: value for name, value in itertools.pairwise(words) if name.startswith("--")}.items(), (
+            row.label
+        )
+
+
 def test_rows_of_other_tables_and_options_have_folders_and_no_published_figures(commands, texts, tmp_path):
     """Commands begin at once in an empty folder, two for one row; another adds its row while they wait to add theirs."""
     row, other = "forms of the vocabulary only", "bias through tanh"
