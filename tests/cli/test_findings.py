@@ -8,7 +8,7 @@ import pytest
 from cli_helpers import ROOT
 
 RESULTS = ROOT / "examples" / "papers" / "results"
-OURS = "GroC + corrections"
+OURS, ALWAYS = "GroC + corrections", "corrections always there"
 CACHES = ("unigram", "local", "unbounded")
 
 
@@ -91,6 +91,23 @@ def test_groc_with_corrections_leads_in_other_domains(module):
                 for cache in ("unigram", "local", "unbounded")
             }
             assert min(of, key=of.get) == "local"
+
+
+def test_it_leads_at_equal_time_and_beside_an_ngram():
+    results = json.loads((RESULTS / "table-5-domains-cpu.json").read_text())
+    found = {label: {domain: at["all"]["perplexity"] for domain, at in of.items()} for label, of in results["rows"].items()}
+    for domain in results["domains"]:
+        finetuned = [", finetuned"] if domain != results["trained_on"] else []
+        for way in (" + uniform", " + local", " + ngram", *finetuned):
+            assert found[f"{OURS}{way}"][domain] < found[f"tied at equal time{way}"][domain] < found[f"tied{way}"][domain]
+        assert found[f"{OURS} + uniform"][domain] < found["Kneser-Ney 4-gram"][domain]
+        assert found[f"{OURS} + ngram"][domain] < min(found[f"{OURS} + uniform"][domain], found["Kneser-Ney 4-gram"][domain])
+    gains = {domain: 1 - found[f"{OURS} + ngram"][domain] / found[f"{OURS} + uniform"][domain] for domain in results["domains"]}
+    assert max(gains, key=gains.get) == results["trained_on"]
+    ours, always = (results["rows"][f"{label} + uniform"]["in-domain"]["new"]["perplexity"] for label in (OURS, ALWAYS))
+    assert always > 2 * ours
+    for domain in set(results["domains"]) - {results["trained_on"]}:
+        assert found[f"{ALWAYS}, finetuned"][domain] < found[f"{OURS}, finetuned"][domain]
 
 
 def test_weights_that_begin_small_cost_more_than_the_head():
