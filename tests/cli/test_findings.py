@@ -93,6 +93,14 @@ def test_groc_with_corrections_leads_in_other_domains(module):
             assert min(of, key=of.get) == "local"
 
 
+def test_locked_dropout_is_worth_the_most_of_awd_lstm_s_training():
+    found = perplexities("awd-ptb-awd")
+    whole = found.pop("AWD-LSTM")
+    costs = {label: value / whole - 1 for label, value in found.items()}
+    assert 0.035 < costs.pop("no locked dropout") < 0.045
+    assert len(costs) == 4 and all(abs(cost) < 0.01 for cost in costs.values())
+
+
 def test_it_leads_at_equal_time_and_beside_an_ngram():
     results = json.loads((RESULTS / "table-5-domains-cpu.json").read_text())
     found = {label: {domain: at["all"]["perplexity"] for domain, at in of.items()} for label, of in results["rows"].items()}
