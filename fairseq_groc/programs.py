@@ -1,6 +1,7 @@
 """What scripts need that run fairseq's commands with the plugin."""
 
 import ctypes
+import json
 import logging
 import os
 import signal
@@ -85,6 +86,19 @@ def held(path: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def check_settings(workdir: Path, settings: dict[str, str]) -> None:
+    """Make a folder for what is skipped once it is done, and note the settings that it is made with.
+
+    Raises:
+        SystemExit: it was made with others.
+    """
+    path = workdir / "settings.json"
+    if path.exists() and json.loads(path.read_text()) != settings:
+        sys.exit(f"error: {workdir} was made with other settings ({path}): give another --workdir")
+    workdir.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(settings, indent=1) + "\n")
 
 
 def _ended(words: list[str], output: IO[str], **options: Any) -> tuple[int, float]:

@@ -58,7 +58,7 @@ def ngram_alone(work: Path, base: Path, data: Path) -> dict[str, Any]:
         report.parent.mkdir(parents=True, exist_ok=True)
         in_process("ngram", "--data", base, "--order", ORDER, "--dest", work / "ngram", "--score", data, "--out", report)
     found = json.loads(report.read_text())["texts"]
-    return found[f"{data.name}/test"]
+    return found[str(data / "test")]
 
 
 def score(

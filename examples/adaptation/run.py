@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import shlex
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +23,7 @@ from fairseq_groc.adapters import OPTIONS
 from fairseq_groc.evaluation.results import machine, write_json
 from fairseq_groc.evaluation.training_log import read_curves
 from fairseq_groc.presets import PRESETS
-from fairseq_groc.programs import BIN, MEMORY, PLUGIN, ROOT, held, run
+from fairseq_groc.programs import BIN, MEMORY, PLUGIN, ROOT, check_settings, held, run
 
 TRAINING = (
     "--batch-size 20 --tokens-per-sample 35 --batch-size-valid 20 --optimizer adam --no-epoch-checkpoints --num-workers 0 "
@@ -75,6 +74,7 @@ _DECAY = (
 _TIED = {"": "", ", drawn rows": "--draw-new-rows"}
 _CORRECTED = "--arch groc_lstm_lm_small_corrected --sampled-update-fraction 0.05"
 MAIN = ("tied", "GroC", "GroC + corrections")
+BRIEF = ("none", "local", NGRAM)  # caches of the others
 SCALES = {
     # caches gain much at this size, so their weights go far
     "cpu": Scale(
@@ -146,23 +146,18 @@ def main() -> None:
     args.learning_rates = args.learning_rates or SCALES[args.scale].learning_rates
     os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
     with held(args.workdir):
-        check_workdir(args)
+        check_settings(args.workdir, settings_of_folder(args))
         if args.domain:
             print(experiment(args, "domains", domain_texts(args)), flush=True)
         if args.temporal:
             print(experiment(args, "temporal", temporal_texts(args)), flush=True)
 
 
-def check_workdir(args) -> None:
-    """Refuse a folder that was made with other settings: what is done is skipped."""
+def settings_of_folder(args) -> dict[str, str]:
+    """Return what everything in the folder depends on."""
     others = ("workdir", "models", "caches", "dynamic_parameters", "temporal")
     kept = {name: str(value) for name, value in sorted(vars(args).items()) if name not in others}
-    kept |= {"preset": str(PRESETS["groc_lstm_lm_small"].options), "recipe": str(SCALES[args.scale])}
-    path = args.workdir / "settings.json"
-    if path.exists() and json.loads(path.read_text()) != kept:
-        sys.exit(f"{args.workdir} was made with other settings ({path}): give another --workdir")
-    args.workdir.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(kept, indent=1) + "\n")
+    return kept | {"preset": str(PRESETS["groc_lstm_lm_small"].options), "recipe": str(SCALES[args.scale])}
 
 
 def experiment(args, name: str, texts: dict[str, dict[str, Path]]) -> str:
@@ -179,7 +174,8 @@ def experiment(args, name: str, texts: dict[str, dict[str, Path]]) -> str:
         union = ["--vocabulary-from", base, "--new-words-from", texts[domain]["train"]]
         data = binarise(work / "data" / slug(domain), texts[domain], union)
         for model, checkpoint in checkpoints.items():
-            for cache, (row, options) in ways(model, args.caches, scale.caches).items():
+            caches = args.caches if model in MAIN else [cache for cache in args.caches if cache in BRIEF]
+            for cache, (row, options) in ways(model, caches, scale.caches).items():
                 folder, learning = work / "scores" / slug(row), []
                 if cache in DYNAMIC:
                     folder = folder / args.dynamic_parameters

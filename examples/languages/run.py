@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,12 +25,13 @@ sys.path.append(str(ROOT / "examples" / "adaptation"))
 from language_tables import table  # noqa: E402
 from lexicon_coverage import clean  # noqa: E402
 from rows import score, slug, ways  # noqa: E402
+from texts import head, write  # noqa: E402
 
 from fairseq_groc.dictionary import load_dictionary, real_words  # noqa: E402
 from fairseq_groc.evaluation.results import machine, write_json  # noqa: E402
 from fairseq_groc.evaluation.training_log import read_parameters  # noqa: E402
 from fairseq_groc.lexicon.tables import load_tables  # noqa: E402
-from fairseq_groc.programs import BIN, MEMORY, PLUGIN, held, run  # noqa: E402
+from fairseq_groc.programs import BIN, MEMORY, PLUGIN, check_settings, held, run  # noqa: E402
 
 SAMPLED = "--sampled-update-fraction 0.05 --refresh-interval 20"
 TIED = "--arch groc_lstm_lm_small --output-head tied"
@@ -98,19 +98,9 @@ def main() -> None:
     args = parser.parse_args()
     os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
     with held(args.workdir):
-        check_workdir(args)
+        kept = {name: str(value) for name, value in sorted(vars(args).items()) if name not in ("workdir", "models")}
+        check_settings(args.workdir, {**kept, "recipe": str([TIED, GROC, TRAINING, RATES, SIZES])})
         print(table(experiment(args)), flush=True)
-
-
-def check_workdir(args: argparse.Namespace) -> None:
-    """Refuse a folder that was made with other settings: what is done is skipped."""
-    kept = {name: str(value) for name, value in sorted(vars(args).items()) if name not in ("workdir", "models")}
-    kept["recipe"] = str([TIED, GROC, TRAINING, RATES, SIZES])
-    path = args.workdir / "settings.json"
-    if path.exists() and json.loads(path.read_text()) != kept:
-        sys.exit(f"error: {args.workdir} was made with other settings ({path}). Give another --workdir.")
-    args.workdir.mkdir(parents=True, exist_ok=True)
-    write_json(path, kept)
 
 
 def experiment(args: argparse.Namespace) -> dict[str, Any]:
@@ -141,12 +131,9 @@ def texts_of(args: argparse.Namespace) -> dict[str, dict[str, Path]]:
 
     def written(name: str, split: str, lines: list[str], language: str | None) -> Path:
         path = args.workdir / "texts" / f"{slug(name)}.{split}"
-        if not path.exists():
-            part = path.with_suffix(".part")
-            path.parent.mkdir(exist_ok=True)
-            part.write_text("".join(f"{line}\n" for line in head(map(clean(language), lines), limits[split])), encoding="utf-8")
-            part.replace(path)
-        return path
+        if path.exists():
+            return path
+        return write(path, head(list(filter(str.strip, map(clean(language), lines))), limits[split]))
 
     def lines(path: Path) -> list[str]:
         return path.read_text(encoding="utf-8").splitlines()
@@ -158,16 +145,6 @@ def texts_of(args: argparse.Namespace) -> dict[str, dict[str, Path]]:
         halves = {"valid": text[: len(text) // 2], "test": text[len(text) // 2 :]}
         found[name] = {split: written(name, split, half, language) for split, half in halves.items()}
     return found
-
-
-def head(lines: Iterable[str], tokens: int) -> Iterator[str]:
-    """Yield the first lines that are not empty, with so many tokens; 0: all."""
-    count = 0
-    for line in filter(str.strip, lines):
-        if tokens and count >= tokens:
-            break
-        count += len(line.split()) + 1
-        yield line
 
 
 def rows_of(

@@ -12,17 +12,21 @@ import argparse
 import json
 import os
 import random
+import sys
 from pathlib import Path
-from typing import Any
 
 import jiwer
 from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "adaptation"))
+
+from rows import flags
+
 from fairseq_groc.__main__ import in_process
 from fairseq_groc.data.fingerprint import folder_dictionary
 from fairseq_groc.evaluation.results import machine, write_json
-from fairseq_groc.programs import BIN, MEMORY, held
+from fairseq_groc.programs import BIN, MEMORY, check_settings, held
 
 LENGTHS = range(6, 26)  # of utterances, in words
 ALIKE = 8  # words that a word may be taken for
@@ -43,20 +47,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
-    args.workdir.mkdir(parents=True, exist_ok=True)
     with held(args.workdir):
-        said = make_list(args)
-        rows = {label: rescored(args, said, path, options) for label, path, options in ways(args)}
-    best = {name: min(hypotheses, key=lambda text: jiwer.wer(said[name], text)) for name, hypotheses in read_list(args).items()}
-    results = {"acoustic score alone": errors(said, first(args)), **rows, "best there is": errors(said, best)}
+        check_settings(args.workdir, {name: str(getattr(args, name)) for name in ("data", "train", "models")})
+        said, heard = make_list(args)
+        results = {"acoustic score alone": errors(said, {name: max(of, key=of.__getitem__) for name, of in heard.items()})}
+        results |= {label: rescored(args, said, path, options) for label, path, options in ways(args)}
     about = {"utterances": args.utterances, "hypotheses": args.hypotheses, "noise": args.noise, "seed": args.seed}
     write_json(args.workdir / "rescoring.json", {**about, "machine": machine(), "rows": results})
     for label, rate in results.items():
         print(f"{label}: {rate:.1%}")
 
 
-def make_list(args) -> dict[str, str]:
-    """Write the list and the references; return what was said, by utterance."""
+def make_list(args) -> tuple[dict[str, str], dict[str, dict[str, float]]]:
+    """Write the list and the references; return by utterance what was said, and the acoustic score of each hypothesis."""
     draw, dictionary = random.Random(args.seed), folder_dictionary(args.data)
     words = [word for word in dictionary.symbols[dictionary.nspecial :] if word.isalpha()]
     lines = [line for line in args.lines.read_text().splitlines() if len(line.split()) in LENGTHS]
@@ -64,17 +67,18 @@ def make_list(args) -> dict[str, str]:
         raise SystemExit(f"{args.lines}: {len(lines)} lines have {LENGTHS[0]} to {LENGTHS[-1]} words, expected {args.utterances}")
     said = {f"u{number}": line for number, line in enumerate(draw.sample(lines, args.utterances))}
     alike: dict[str, list[str]] = {}
-    rows = ["id\tacoustic\ttext"]
+    heard: dict[str, dict[str, float]] = {}
     for name, line in said.items():
         hypotheses = {line: None}
         while len(hypotheses) < args.hypotheses:
             hypotheses[misheard(line.split(), words, alike, draw)] = None
-        for text in draw.sample(list(hypotheses), len(hypotheses)):
-            rows.append(f"{name}\t{draw.gauss(0, args.noise) - Levenshtein.distance(line, text):.3f}\t{text}")
-    (args.workdir / "list.tsv").write_text("\n".join(rows) + "\n")
+        order = draw.sample(list(hypotheses), len(hypotheses))
+        heard[name] = {text: round(draw.gauss(0, args.noise) - Levenshtein.distance(line, text), 3) for text in order}
+    rows = [f"{name}\t{score:.3f}\t{text}\n" for name, of in heard.items() for text, score in of.items()]
+    (args.workdir / "list.tsv").write_text("id\tacoustic\ttext\n" + "".join(rows))
     (args.workdir / "said.tsv").write_text("".join(f"{name}\t{line}\n" for name, line in said.items()))
     (args.workdir / "tuned.txt").write_text("".join(f"{name}\n" for name in list(said)[::2]))
-    return said
+    return said, heard
 
 
 def misheard(words: list[str], vocabulary: list[str], alike: dict[str, list[str]], draw: random.Random) -> str:
@@ -123,7 +127,7 @@ def tuned(args, name: str, path: str, options: list) -> list:
     if not out.exists():
         in_process("tune", *common, *options, "--uniform", *UNIFORM)
     best = json.loads(out.read_text())["best"]
-    return [part for key, value in best.items() if key != "perplexity" for part in (f"--{key.replace('_', '-')}", value)]
+    return flags({name: value for name, value in best.items() if name != "perplexity"})
 
 
 def rescored(args, said: dict[str, str], path: str, options: list) -> float:
@@ -139,20 +143,6 @@ def errors(said: dict[str, str], chosen: dict[str, str]) -> float:
     others = list(said)[1::2]
     rate: float = jiwer.wer([said[name] for name in others], [chosen[name] for name in others])
     return rate
-
-
-def read_list(args) -> dict[str, dict[str, float]]:
-    """Return the acoustic score of every hypothesis, by utterance."""
-    found: dict[str, Any] = {}
-    for line in (args.workdir / "list.tsv").read_text().splitlines()[1:]:
-        name, score, text = line.split("\t")
-        found.setdefault(name, {})[text] = float(score)
-    return found
-
-
-def first(args) -> dict[str, str]:
-    """Return the hypotheses with the best acoustic score."""
-    return {name: max(hypotheses, key=hypotheses.__getitem__) for name, hypotheses in read_list(args).items()}
 
 
 if __name__ == "__main__":

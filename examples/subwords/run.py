@@ -10,7 +10,6 @@ WORKDIR/results.json has the figures.
 import argparse
 import json
 import os
-import re
 import resource
 import sys
 from pathlib import Path
@@ -21,6 +20,7 @@ sys.path.append(str(EXAMPLES / "adaptation"))
 
 from models import BLOCK, TRAINING, WORDS, Model, models  # noqa: E402
 from pieces import cut, learn, write_dictionary  # noqa: E402
+from rows import flags, slug  # noqa: E402
 from subword_tables import markdown  # noqa: E402
 from texts import domain_texts  # noqa: E402
 
@@ -28,7 +28,7 @@ from fairseq_groc.__main__ import in_process  # noqa: E402
 from fairseq_groc.evaluation.results import machine, write_json  # noqa: E402
 from fairseq_groc.evaluation.training_log import read_curves, read_parameters  # noqa: E402
 from fairseq_groc.pieces import BEGINS  # noqa: E402
-from fairseq_groc.programs import BIN, MEMORY, PLUGIN, ROOT, held, run  # noqa: E402
+from fairseq_groc.programs import BIN, MEMORY, PLUGIN, ROOT, check_settings, held, run  # noqa: E402
 
 UNIFORM = ("0.01", "0.03", "0.1", "0.2")  # weights that are tried; the grid grows at its edges
 DISCOUNTS = ("0.1", "0.3", "1", "3")  # of new words, where the vocabulary has them
@@ -53,21 +53,11 @@ def main() -> None:
     # one thread: then the time of a core is that of the program, whatever runs beside it
     os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"})
     with held(args.workdir):
-        check_workdir(args)
+        others = ("workdir", "transformer", "pieces")  # by which models may be added
+        check_settings(args.workdir, {name: str(value) for name, value in sorted(vars(args).items()) if name not in others})
         results = experiment(args)
     write_json(args.workdir / "results.json", results)
     print(markdown(results))
-
-
-def check_workdir(args) -> None:
-    """Refuse a folder that was made with other settings: what is done is skipped. Models may be added."""
-    others = ("workdir", "transformer", "pieces")
-    kept = {name: str(value) for name, value in sorted(vars(args).items()) if name not in others}
-    path = args.workdir / "settings.json"
-    if path.exists() and json.loads(path.read_text()) != kept:
-        sys.exit(f"{args.workdir} was made with other settings ({path}): give another --workdir")
-    args.workdir.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 def experiment(args) -> dict[str, Any]:
@@ -215,18 +205,12 @@ def score(workdir: Path, model: Model, checkpoint: Path, folders, domain: str, p
         how = {"open": ["--open-vocabulary"], "union": [], "": ["--pieces"]}[way]
         data = folders["training" if way == "open" else domain]
         known = next(iter(texts.values()))["train"]
-        given = [part for name, value in best.items() for part in (f"--{name.replace('_', '-')}", value)]
-        script = [sys.executable, Path(__file__).with_name("bits.py"), *common, "--data", data, *how, *given]
+        script = [sys.executable, Path(__file__).with_name("bits.py"), *common, "--data", data, *how, *flags(best)]
         peak = run(*script, "--raw", parts["test"], "--known", known, "--out", report.with_suffix(".part"))
         found = json.loads(report.with_suffix(".part").read_text())
         write_json(report, {**found, "peak_gib": peak, "settings": best})
         report.with_suffix(".part").unlink()
     return json.loads(report.read_text())
-
-
-def slug(name: str) -> str:
-    """Return a label as the name of a folder."""
-    return "-".join(re.findall(r"[^\s+,]+", name.replace(",", "")))
 
 
 if __name__ == "__main__":

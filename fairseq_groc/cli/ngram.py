@@ -38,10 +38,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     if args.order > MOST:
         raise OptionError(f"--order {args.order}: expected 1 to {MOST}")
+    check_out(args.out, drawn=False)
     folder = Path(args.data)
     dictionary = folder_dictionary(folder)
     text = read_text(folder, args.split, dictionary)
-    check_out(args.out, drawn=False)
     dictionaries = {folder: dictionary, **{Path(other): folder_dictionary(Path(other)) for other in args.score}}
     places = [(of, split) for of in dictionaries for split in splits(of) if (of, split) != (folder, args.split)]
     texts = {place: read_text(*place, dictionaries[place[0]]) for place in places}
@@ -60,7 +60,7 @@ def run(args: Namespace) -> None:
     print(f"{args.dest}: order {args.order}, {len(text):,} tokens, {len(words):,} words, {size:,} bytes, {seconds:.1f} seconds")
     found = {}
     for (of, split), other in texts.items():
-        name = split if of == folder else f"{of.name}/{split}"
+        name = split if of == folder else str(of / split)
         found[name] = report(ngrams, words, other, dictionaries[of])
         print(f"{name}: {line(found[name])}")
     if args.out:

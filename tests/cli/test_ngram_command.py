@@ -100,6 +100,20 @@ def test_tuning_finds_its_weight(commands, ours, corpus, models, ngram, tmp_path
     assert "ngram_weight" in output and evaluated(output)[1] == pytest.approx(found["best"]["perplexity"], abs=0.006)
 
 
+def test_it_scores_texts_of_other_folders(ours, corpus, tmp_path):
+    again = shutil.copytree(corpus / "union", tmp_path / "union")  # of the same name
+    scored = ["--score", corpus / "union", again, "--out", tmp_path / "n.json"]
+    output = ours("ngram", "--data", corpus / "data", "--order", "3", "--dest", tmp_path / "n", *scored)
+    found = json.loads((tmp_path / "n.json").read_text())["texts"]
+    names = [f"{folder}/{split}" for folder in (corpus / "union", again) for split in ("test", "test1")]
+    assert list(found) == ["valid", "valid1", *names] and found[names[0]] == found[names[2]]
+    other = found[names[0]]
+    assert other["all"]["tokens"] == tokens_of(corpus / "other.txt") == other["known"]["tokens"] + other["new"]["tokens"]
+    assert other["new"]["perplexity"] > other["words"] > other["known"]["perplexity"]
+    assert f"{names[0]}: {other['all']['tokens']:,} tokens, perplexity {other['all']['perplexity']:,.2f} over" in output
+    assert found["valid"]["all"]["perplexity"] == pytest.approx(found[names[1]]["all"]["perplexity"], rel=0.05)  # more words
+
+
 def test_words_that_are_met_and_a_limit(ours, corpus, models, ngram, tmp_path):
     """An open vocabulary ends as the union's, whatever the n-gram knows of it; a limit is one of the mixture."""
     model, options = models["compositional_output"], ["--ngram-weight", "0.4", "--ngram-path", ngram]
