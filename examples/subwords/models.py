@@ -8,7 +8,9 @@ TRANSFORMER = (
     "--arch transformer_lm --decoder-embed-dim 128 --decoder-input-dim 128 --decoder-output-dim 128 "
     "--decoder-ffn-embed-dim 512 --decoder-layers 2 --decoder-attention-heads 4 --batch-size 16 --batch-size-valid 16"
 )
-CORRECTED = "--output-head compositional_output --char-filters [16,32,48,64,96,128] --corrections --sampled-update-fraction 0.05"
+CORRECTED = (
+    "--output-head compositional_output --char-filters [16,32,48,64,96,128] --corrections both --sampled-update-fraction 0.05"
+)
 TRAINING = (
     "--optimizer adam --clip-norm 0.25 --lr-scheduler polynomial_decay --criterion chunked_cross_entropy --no-epoch-checkpoints "
     "--num-workers 0 --log-format simple --log-interval 25"

@@ -8,10 +8,11 @@ from argparse import Namespace
 
 import pytest
 import torch
-from cli_helpers import ROOT, WORDS, environment, write
+from cli_helpers import PLUGIN, ROOT, WORDS, environment, write
+from fairseq import options
 
 pytest.importorskip("sentencepiece")
-NAMES = ("run", "models", "pieces", "bits", "subword_tables", "texts")
+NAMES = ("run", "models", "pieces", "bits", "subword_tables", "rows", "texts")
 HARD = "naïve \N{GRINNING FACE} \N{SKULL} x's"
 
 
@@ -119,6 +120,15 @@ def test_the_experiment_makes_its_tables_and_skips_what_is_done(example, monkeyp
     monkeypatch.setattr(run, "run", None)
     monkeypatch.setattr(run, "in_process", None)
     assert run.experiment(args) == results
+
+
+def test_options_of_every_model_are_taken(example):
+    models = example("models")
+    made = models.models([320], transformer=True)
+    assert len(made) == 3 + 2 + 2
+    for model in made:
+        words = ["data", *PLUGIN, *models.TRAINING.split(), *model.options.split(), "--lr", model.rates[0]]
+        options.parse_args_and_arch(options.get_training_parser(), input_args=words)
 
 
 def test_uncertain_words_are_paid_in_full(example, monkeypatch):
