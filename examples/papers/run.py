@@ -31,7 +31,6 @@ from fairseq_groc.presets import PRESETS
 from fairseq_groc.programs import BIN, MEMORY, PLUGIN, ROOT, held, run
 from fairseq_groc.registry import flag
 
-VALIDATIONS = 10  # of a run
 IN_BF16 = "--encode-in-bf16"
 UNIFORM = (0.0, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)  # weights of the uniform distribution that are tried on validation text
 MADE, COST, LOG = "made.json", "cost.json", "train.log"  # of a run: how and on what; what training and validation took
@@ -50,6 +49,7 @@ def main() -> None:
     parser.add_argument("--from", dest="source", type=Path, help="folder of train.txt, valid.txt, test.txt; else downloaded")
     parser.add_argument("--rows", nargs="+", help="only these")
     parser.add_argument("--updates", type=int, help="of a run, in place of the scale's")
+    parser.add_argument("--validations", type=int, default=10, help="of a run, besides those at the end of every epoch")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--settings", type=int, help="try so many of the scale's grid, from its beginning; else all")
     which.add_argument(
@@ -239,7 +239,7 @@ def trained(
     parts += ["bf16"] if IN_BF16 in model else []
     updates = scale.updates
     save = args.workdir / args.scale / "-".join([*parts, str(updates)] if updates else parts)
-    options = training_options(model, scale, setting, seed)
+    options = training_options(model, scale, setting, seed, args.validations)
     made = {"machine": machine(), "updates": updates, "in_bf16": IN_BF16 in model, "options": shlex.join(options)}
     made |= {"lexicon_path": lexicon} if lexicon else {}
     with held(save):
@@ -273,12 +273,12 @@ def train_in(save: Path, data: Path, options: list[str], made: dict[str, Any], c
     return made
 
 
-def training_options(model: list, scale: Scale, setting: dict[str, Any], seed: int) -> list[str]:
+def training_options(model: list, scale: Scale, setting: dict[str, Any], seed: int, validations: int) -> list[str]:
     """Return the options of fairseq-train, but for what it reads and where it writes; a model's own win over the scale's."""
     options = [*scale.training.format(updates=scale.updates).split(), *model, "--seed", seed]
     options += [part for key, value in setting.items() for part in (flag(key), value)]
     if scale.updates:
-        interval = max(1, scale.updates // VALIDATIONS)
+        interval = max(1, scale.updates // validations)
         options += ["--max-update", scale.updates, "--validate-interval-updates", interval]
         options += ["--save-interval-updates", interval, "--keep-interval-updates", 1]
     return [str(part) for part in (*options, "--batch-size-valid", 20, "--criterion", "chunked_cross_entropy")]
