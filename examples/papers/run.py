@@ -23,6 +23,7 @@ from pictures import draw_rows
 from timed_train import code_fingerprint, with_code
 
 from fairseq_groc.__main__ import in_process
+from fairseq_groc.arguments import positive
 from fairseq_groc.dictionary import load_dictionary
 from fairseq_groc.evaluation.results import machine, write_json
 from fairseq_groc.evaluation.training_log import read_curves, read_parameters
@@ -49,7 +50,7 @@ def main() -> None:
     parser.add_argument("--from", dest="source", type=Path, help="folder of train.txt, valid.txt, test.txt; else downloaded")
     parser.add_argument("--rows", nargs="+", help="only these")
     parser.add_argument("--updates", type=int, help="of a run, in place of the scale's")
-    parser.add_argument("--validations", type=int, default=10, help="of a run, besides those at the end of every epoch")
+    parser.add_argument("--validations", type=positive, default=10, help="of a run, besides those at the end of every epoch")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--settings", type=int, help="try so many of the scale's grid, from its beginning; else all")
     which.add_argument(
