@@ -80,7 +80,7 @@ _CHEAP = (
     "--corrections both --highway-layers 0 --char-filters [16,32,48,64,64,32] --composed-lr-scale 0.3 "
     "--sampled-update-fraction 0.05"
 )
-_CORRECTED = _OURS._replace(label="GroC + corrections", options=f"{_CHEAP} --output-query linear")
+_CORRECTED = Row("GroC + corrections", "groc_lstm_lm_{data}{plain}", options=f"{_CHEAP} --output-query linear", published=False)
 _ABLATIONS = ["", "no relations", "no definitions", "surface"]
 # the paper's main model has an output network on WikiText-2 and none on Penn Treebank: what presets of the other kind are called
 VARIANTS = {"ptb": {"plain": "", "out": "_out"}, "wikitext2": {"plain": "_plain", "out": ""}}
@@ -205,6 +205,7 @@ _CPU = Scale(
         "dropout": 0.2,
         "dropout_in": 0.2,
         "weight_dropout": 0.2,
+        "correction_dim": 128,
         # the paper's word encoder alone has more parameters than a whole model of this size with tied rows
         "char_filters": PRESETS["groc_lstm_lm_small"].options["char_filters"],
     },
@@ -227,7 +228,8 @@ _AWD_TRAINING = (
 )
 _AWD = _QUARTER._replace(
     sizes={
-        **{name: _CPU.sizes[name] for name in ("decoder_layers", "decoder_hidden_size", "decoder_embed_dim", "char_filters")},
+        **{name: _CPU.sizes[name] for name in ("decoder_layers", "decoder_hidden_size", "decoder_embed_dim")},
+        **{name: _CPU.sizes[name] for name in ("char_filters", "correction_dim")},
         **{name: PRESETS["awd_lstm_lm_small"].options[name] for name in ("dropout", "dropout_in", "dropout_out")},
         **{name: PRESETS["awd_lstm_lm_small"].options[name] for name in ("embedding_dropout", "weight_dropout")},
     },

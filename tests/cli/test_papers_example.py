@@ -199,7 +199,7 @@ def test_a_row_s_options_win_over_the_scale_s(monkeypatch):
     assert any("--weight-decay" in row.options and "--weight-decay" in scale.training for row, scale in rows)
     for row, scale in rows:
         words = row.options.split()
-        options = names["training_options"](words, scale, {}, 1)
+        options = names["training_options"](words, scale, {}, 1, 10)
         last = {name: value for name, value in itertools.pairwise(options) if name.startswith("--")}
         assert last.items() >= {name: value for name, value in itertools.pairwise(words) if name.startswith("--")}.items(), (
             row.label
@@ -364,3 +364,13 @@ def test_curves_at_equal_time_count_updates_in_steps_of_the_first(commands, tmp_
         "| GroC + corrections | 2.00 |  |  | **200** | **126** | **79** | **50** |",
     ]
     assert (tmp_path / "picture.png").stat().st_size > 5_000
+
+
+@pytest.mark.parametrize("dataset", ["ptb", "wikitext2"])
+def test_corrections_are_as_wide_as_the_words_and_have_no_output_network(monkeypatch, dataset):
+    monkeypatch.syspath_prepend(PAPERS)
+    names = runpy.run_path(str(PAPERS / "run.py"))
+    row = next(row for row in names["EXPERIMENTS"]["table-2"].rows if row.label == "GroC + corrections")
+    options = names["options_of"](names["preset_of"](row, dataset), names["SCALES"]["quarter"])
+    assert options["correction_dim"] == options["decoder_embed_dim"]
+    assert options["output_depth"] == 0
