@@ -116,6 +116,11 @@ def test_it_leads_at_equal_time_and_beside_an_ngram():
     assert always > 2 * ours
     for domain in set(results["domains"]) - {results["trained_on"]}:
         assert found[f"{ALWAYS}, finetuned"][domain] < found[f"{OURS}, finetuned"][domain]
+    ours, always = (
+        [found["settings"]["new_word_discount"] for found in results["rows"][f"{label} + uniform"].values()]
+        for label in (OURS, ALWAYS)
+    )
+    assert min(ours) >= 1 > max(always)
 
 
 def test_weights_that_begin_small_cost_more_than_the_head():
