@@ -47,6 +47,17 @@ def test_of(rows: dict[str, Any]) -> dict[str, float]:
     return {label: statistics.mean(map(smoothed, compared(rows, row))) for label, row in rows.items()}
 
 
+def changes(rows: dict[str, Any]) -> dict[str, str]:
+    """Return how far each row's smoothed test perplexity is above the first one's: the mean over the seeds of both, and each."""
+    first, *others = ({run["seed"]: smoothed(run) for run in row["runs"]} for row in rows.values())
+    cells = [""]
+    for of in others:
+        found = [of[seed] / first[seed] - 1 for seed in of if seed in first]
+        each = f" ({', '.join(f'{one:+.1%}' for one in found)})" if len(found) > 1 else ""
+        cells.append(f"{statistics.mean(found):+.1%}{each}" if found else "")
+    return dict(zip(rows, cells, strict=True))
+
+
 def setting(values: dict[str, Any]) -> str:
     """Return a setting in words."""
     return ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in values.items())

@@ -14,14 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from analyses import ANALYSES
-from cells import TITLES, compared, seeds_of, setting, smoothed, spread, table, without_constants
+from analysis_tables import FOUND, grid
+from cells import TITLES, changes, compared, seeds_of, setting, smoothed, spread, table, without_constants
 from experiments import EXPERIMENTS, SCALES, TABLE_5, preset_of
 from pictures import draw_domains, draw_finetuning, draw_rows
 
 ADAPTATION = "table-5"  # of examples/adaptation
 SUMMARISED = ("table-2", "table-3")  # the models of one size that a summary has
-COLUMNS = ["", "M parameters", "test, smoothed", "test", "validation", "uniform weight", "paper, test", "tried", "setting"]
-OPTIONAL = ("uniform weight", "paper, test", "tried", "setting")  # named once where they are the same in all rows
+CHANGE = "against the first row"
+FIGURES = ["", "M parameters", "test, smoothed", CHANGE, "test", "validation"]
+ABOUT = ["uniform weight", "paper, test", "tried", "setting"]
+OPTIONAL = (CHANGE, *ABOUT)  # named once where they are the same in all rows
 READ = {
     "paper": "models of the papers' size",
     "cpu": "small models, the whole training text five times",
@@ -32,6 +35,7 @@ READ = {
 }
 SMOOTHED = "Lower is better. *Smoothed*: mixed with the uniform distribution, by the weight that is best on validation text."
 TRIED = "*Tried*: how many settings were tried on validation text."
+CHANGED = "*Against the first row*: of the smoothed perplexity, over the seeds that both have."
 PAPER = "The paper's models are far larger and trained to convergence: compare the order of rows, not their perplexities."
 
 
@@ -131,12 +135,15 @@ def summary(tables: list[dict[str, Any]]) -> list[str]:
 def experiment(results: dict[str, Any], stem: str) -> list[str]:
     """Return the picture, the table, the settings that were tried and the commands of one experiment."""
     rows = results["rows"]
+    varied = EXPERIMENTS[results["experiment"]].varied
+    change = changes(rows) if varied else dict.fromkeys(rows, "")
     columns, lines, constant = without_constants(
-        COLUMNS, [cells(label, row, compared(rows, row)) for label, row in rows.items()], OPTIONAL
+        [*FIGURES, *ABOUT], [cells(label, row, compared(rows, row), change[label]) for label, row in rows.items()], OPTIONAL
     )
     about = [of_scale(results), SMOOTHED, *([TRIED] if "tried" in columns else [])]
     seeds = seeds_of(rows)
-    about += [f"Seeds of every row: {seeds}." + (" Means and standard deviations over them." if seeds > 1 else "")]
+    about += [f"Seeds of every perplexity: {seeds}." + (" Means and standard deviations over them." if seeds > 1 else "")]
+    about += [CHANGED] if varied else []
     about += [f"In all rows: {'; '.join(f'{name} {value}' for name, value in constant.items())}."] if constant else []
     about += [PAPER] if "paper, test" in columns else []
     parts = [f"![{results['title']}]({stem}.png)", "\n".join(table(columns, lines)), "\n".join(about)]
@@ -179,15 +186,17 @@ def tried(rows: dict[str, Any]) -> list[str]:
     return table(["", *rows], [[name, *(of.get(label, "") for label in rows)] for name, of in sorted(figures.items())])
 
 
-def cells(label: str, row: dict[str, Any], runs: list[dict[str, Any]]) -> list[str]:
+def cells(label: str, row: dict[str, Any], runs: list[dict[str, Any]], change: str) -> list[str]:
     """Return the table's cells of a row.
 
     Args:
         runs: those of its runs that are compared
+        change: against the first row
     """
     smoothing = [run["uniform"] for run in runs if "uniform" in run]
     weights = dict.fromkeys(f"{found['weight']:g}" for found in smoothing)
-    figures = [spread([found["test"] for found in smoothing]), *(spread([run[key] for run in runs]) for key in ("test", "valid"))]
+    figures = [spread([found["test"] for found in smoothing]), change]
+    figures += [spread([run[key] for run in runs]) for key in ("test", "valid")]
     paper = f"{row['paper']['test']:g}" if row["paper"]["test"] else ""
     about = [", ".join(weights), paper, str(len(row["tried"])), setting(row["setting"])]
     return [label, f"{runs[0]['parameters'] / 1e6:.2f}", *figures, *about]
@@ -246,58 +255,7 @@ def of_domain(found: dict[str, Any], domain: str, part: str) -> str:
     return "" if perplexity is None else f"{float(perplexity):,.1f}"
 
 
-def bins(found: dict[str, Any]) -> list[str]:
-    """Return the differences of loss, a row for each baseline and bin."""
-    columns = ["baseline", "occurrences", "words", "tokens", "mean, nats", "median, nats", "relative"]
-    rows = [(name, b) for name, of_baseline in found["bins"].items() for b in of_baseline]
-    sizes = [[name, b["label"], f"{b['words']:,}", f"{b['tokens']:,}"] for name, b in rows]
-    gains = [[f"{b['mean']:.3f}", f"{b['median']:.3f}", f"{b['relative']:.1f}%"] for _, b in rows]
-    return table(columns, [size + gain for size, gain in zip(sizes, gains, strict=True)])
-
-
-def coverage(found: dict[str, Any]) -> list[str]:
-    """Return a row for each share of the entries."""
-    columns = ["entries kept", "words with relations", "words with a definition", "test perplexity"]
-    parts = ("share", "relations", "definitions")
-    return table(columns, [[*(f"{row[key]:.0%}" for key in parts), f"{row['perplexity']:.1f}"] for row in found["rows"]])
-
-
-def grid(found: dict[str, Any]) -> list[str]:
-    """Return perplexities, a row for each weight and a column for each theta; what else was tried is the best one's."""
-
-    def besides(row: dict[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in row.items() if key not in ("local_weight", "cache_theta", "perplexity")}
-
-    rows = [row for row in found["grid"] if row["local_weight"]]  # without the cache there is no theta
-    best = min(rows, key=lambda row: float(row["perplexity"]))
-    shown = [row for row in rows if besides(row) == besides(best)]
-    perplexity = {(row["local_weight"], row["cache_theta"]): float(row["perplexity"]) for row in shown}
-    weights, thetas = (sorted(set(values)) for values in zip(*perplexity, strict=True))
-    columns = ["weight", *(f"theta {theta:g}" for theta in thetas)]
-    return table(columns, [[f"{weight:g}", *(f"{perplexity[weight, theta]:.1f}" for theta in thetas)] for weight in weights])
-
-
-def speed(found: dict[str, Any]) -> list[str]:
-    """Return a row for each model, and what it was measured on."""
-    columns = ["", "parameters", "s an epoch", f"time, x {found['rows'][0]['name']}", "range over rounds", "peak GiB"]
-    rows = []
-    for row in found["rows"]:
-        spread = "{:.2f} to {:.2f}".format(*row["relative_range"]) if found["rounds"] > 1 else ""
-        times = [f"{row['relative']:.2f}", spread, f"{row['peak_gib']:.1f}"]
-        rows.append([row["name"], f"{row['parameters']:,}", f"{row['epoch_seconds']:,.0f}", *times])
-    about = f"In turns, rounds: {found['rounds']}, updates of each: {found['updates']}; {found['machine']}."
-    return [*table(columns, rows), "", about]
-
-
 KINDS = {"experiment": experiment, "analysis": analysis, "adaptation": adaptation}
-FOUND = {
-    "figure-3": bins,
-    "figure-3-corrections": bins,
-    "drill-figure-3": bins,
-    "coverage": coverage,
-    "figure-7": grid,
-    "table-10": speed,
-}
 
 
 if __name__ == "__main__":

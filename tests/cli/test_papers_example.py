@@ -81,7 +81,7 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
     page, bins, coverage, grid = ((tmp_path / "work" / f"{name}.md").read_text() for name in names)
     first = row["runs"][0]  # GroC has one seed, so the first of tied's is compared with it
     figures = " | ".join(f"{value:.1f}" for value in (first["uniform"]["test"], first["test"], first["valid"]))
-    assert f"| tied | {size / 1e6:.2f} | {figures} | " in page and "Seeds of every row: 1." in page
+    assert f"| tied | {size / 1e6:.2f} | {figures} | " in page and "Seeds of every perplexity: 1." in page
     (line,) = re.findall(r"^\| tied \|.*", page, re.MULTILINE)
     assert "| 86.2 | 2 |" in line and f"{first['uniform']['weight']:g}" in line + page.partition("In all rows: ")[2]
     assert "| 0.034 | " in grid
