@@ -81,13 +81,16 @@ def open_arpa(path: Path) -> WordNGrams:
 
     Raises:
         OptionError: kenlm is not installed.
-        DataError: it is no ARPA file.
+        DataError: it is no ARPA file, or its words are not UTF-8, which kenlm's wrapper takes alone.
     """
     try:
         import kenlm
     except ImportError:
         raise OptionError(f"--ngram-path {path}: an ARPA file is read by the package kenlm: pip install kenlm") from None
-    words = _words(path)
+    try:
+        words = _words(path)
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not UTF-8") from None
     try:
         model = kenlm.Model(str(path))
     except (OSError, RuntimeError) as error:
@@ -98,7 +101,7 @@ def open_arpa(path: Path) -> WordNGrams:
 def _words(path: Path) -> list[str]:
     """Return the words of a file: those of the n-grams of one word, without ``<s>`` and ``<unk>``."""
     words, within = [], False
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+    with open(path, encoding="utf-8") as file:
         for line in file:
             if line.startswith("\\"):
                 if within:

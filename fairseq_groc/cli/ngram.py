@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fairseq_groc.adapters.arpa_file import save_arpa
 from fairseq_groc.adapters.ngram_file import END, FILE, save_ngrams
 from fairseq_groc.arguments import add_out, positive
 from fairseq_groc.data.fingerprint import digest, folder_dictionary
@@ -31,6 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--split", default="train", help="which text of it is counted")
     parser.add_argument("--order", type=positive, default=4, help=f"the most words of an n-gram, up to {MOST}")
     parser.add_argument("--dest", type=Path, required=True, help="folder to write to")
+    parser.add_argument("--arpa", type=Path, metavar="FILE", help="write it as other tools read it, too")
     parser.add_argument("--score", nargs="+", default=[], metavar="DATA", help="folders whose texts it scores, too")
     add_out(parser, "JSON file for what it makes of each text")
 
@@ -39,6 +41,8 @@ def run(args: Namespace) -> None:
     if args.order > MOST:
         raise OptionError(f"--order {args.order}: expected 1 to {MOST}")
     check_out(args.out, drawn=False)
+    if args.arpa:
+        check_place("--arpa", args.arpa)
     folder = Path(args.data)
     dictionary = folder_dictionary(folder)
     text = read_text(folder, args.split, dictionary)
@@ -54,6 +58,8 @@ def run(args: Namespace) -> None:
     seconds = time.perf_counter() - began
     about = {"text": digest(folder / f"{args.split}.bin"), "tokens": len(text), "order": args.order}
     size = save_ngrams(args.dest, ngrams, words, about)
+    if args.arpa:
+        save_arpa(args.arpa, ngrams, words)
     if rough:
         lengths = ", ".join(map(str, rough))
         logger.warning(f"too few n-grams of {lengths} words to estimate their discounts: they have {FALLBACK}")

@@ -78,10 +78,10 @@ class NGrams(NamedTuple):
         found = [np.asarray(words, dtype=np.int64)]
         for length in range(1, self.order - 1):
             first = np.concatenate([before[length - 1 : length], found[-1][:-1]])
-            found.append(self._place(length - 1, first, found[0]))
+            found.append(self.place(length - 1, first, found[0]))
         return np.stack(found)[: self.order - 1]
 
-    def _place(self, level: int, first: NDArray[np.int64], words: NDArray[np.int64]) -> NDArray[np.int64]:
+    def place(self, level: int, first: NDArray[np.int64], words: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the place of the n-grams of a level, -1 where there is none."""
         keys = self.levels[level].keys
         if not len(keys):
@@ -107,7 +107,7 @@ class NGrams(NamedTuple):
         uniform = self.floor / spread if spread else np.where(words >= 0, self.floor / self.size, 0)
         p = np.where(words >= 0, self.shares[np.maximum(words, 0)], 0) + uniform
         for level, first in enumerate(histories):
-            places = self._place(level, first, words)
+            places = self.place(level, first, words)
             p *= self._gammas(level, first)
             there = places >= 0
             p[there] += self.levels[level].shares[places[there]]

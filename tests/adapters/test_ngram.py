@@ -13,6 +13,7 @@ import torch
 
 from fairseq_groc.adapters import Adapter, AdapterSettings, Memory, View
 from fairseq_groc.adapters.arpa import open_arpa
+from fairseq_groc.adapters.arpa_file import save_arpa
 from fairseq_groc.adapters.ngram import OpenedNGrams
 from fairseq_groc.adapters.ngram_file import FILE, HEAD, WordNGrams, open_ngrams, save_ngrams
 from fairseq_groc.dictionary import SPECIAL
@@ -191,36 +192,13 @@ def test_what_is_no_ngram_says_so(tmp_path):
         open_ngrams(tmp_path)
 
 
-def as_arpa(path, made):
-    """Write an n-gram in the format of other tools: log10 of each n-gram's probability, and of its weight as a history."""
-    ngrams, end = made.ngrams, made.words.index("</s>")
-    grams = [[(word,) for word in range(len(made.words))]]
-    for level in ngrams.levels:
-        grams.append([(*grams[-1][key // len(made.words)], key % len(made.words)) for key in level.keys.tolist()])
-    sections = []
-    for length, own in enumerate(grams, start=1):
-        lines = ["-99\t<unk>", f"-99\t<s>\t{math.log10(ngrams.levels[0].gammas[end]):.9f}"] if length == 1 else []
-        for place, gram in enumerate(own):
-            history = ngrams.histories(np.array([-1, *gram[:-1]]), np.full(ngrams.order - 1, -1))[:, -1:]
-            p = ngrams.probabilities(history, np.array(gram[-1:]))[0]
-            follows = length <= len(ngrams.levels) and gram[-1] != end
-            words = [made.words[word] for word in gram]
-            words[0] = "<s>" if length > 1 and words[0] == "</s>" else words[0]
-            weight = f"\t{math.log10(ngrams.levels[length - 1].gammas[place]):.9f}" if follows else ""
-            lines.append(f"{math.log10(p):.9f}\t{' '.join(words)}{weight}")
-        sections.append(lines)
-    counts = "".join(f"ngram {length}={len(lines)}\n" for length, lines in enumerate(sections, start=1))
-    text = "".join(f"\n\\{length}-grams:\n" + "\n".join(lines) + "\n" for length, lines in enumerate(sections, start=1))
-    path.write_text(f"\\data\\\n{counts}{text}\n\\end\\\n", encoding="utf-8")
-    return path
-
-
 @pytest.mark.parametrize("order", [2, 3, 4])
 def test_kenlm_reads_the_same_from_an_arpa_file(tmp_path, order):
     """Its own look-up of n-grams and histories against ours, over texts that go on over lines and beyond the vocabulary."""
     pytest.importorskip("kenlm")
     made = made_of(TEXT.replace("<unk>", "the").replace("\udcff", "dog"), order)
-    found = open_arpa(as_arpa(tmp_path / "model.arpa", made))
+    save_arpa(tmp_path / "model.arpa", made.ngrams, made.words)
+    found = open_arpa(tmp_path / "model.arpa")
     assert sorted(found.words) == sorted(made.words) and found.ngrams.order == order
     text = "</s> the cat sat on </s> the zebra nobody the dog sat on the cat </s> </s> cat".split()
     both = []
@@ -247,6 +225,10 @@ def test_what_is_no_arpa_file_says_so(tmp_path):
         path.write_text(text)
         with pytest.raises(DataError, match=why):
             open_arpa(path)
+    made = made_of(TEXT, order=1)
+    save_arpa(path, made.ngrams, made.words)
+    with pytest.raises(DataError, match="is not UTF-8"):
+        open_arpa(path)
 
 
 def test_without_kenlm_an_arpa_file_says_what_to_install(tmp_path, monkeypatch):

@@ -102,9 +102,10 @@ def test_tuning_finds_its_weight(commands, ours, corpus, models, ngram, tmp_path
 
 def test_it_scores_texts_of_other_folders(ours, corpus, tmp_path):
     again = shutil.copytree(corpus / "union", tmp_path / "union")  # of the same name
-    scored = ["--score", corpus / "union", again, "--out", tmp_path / "n.json"]
+    scored = ["--score", corpus / "union", again, "--out", tmp_path / "n.json", "--arpa", tmp_path / "n.arpa"]
     output = ours("ngram", "--data", corpus / "data", "--order", "3", "--dest", tmp_path / "n", *scored)
     found = json.loads((tmp_path / "n.json").read_text())["texts"]
+    assert (tmp_path / "n.arpa").read_text().startswith("\\data\\\nngram 1=")
     names = [f"{folder}/{split}" for folder in (corpus / "union", again) for split in ("test", "test1")]
     assert list(found) == ["valid", "valid1", *names] and found[names[0]] == found[names[2]]
     other = found[names[0]]

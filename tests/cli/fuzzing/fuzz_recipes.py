@@ -108,7 +108,8 @@ RECIPES: dict[str, Recipe] = {
         f"evaluate {SPLIT} --dynamic-rate 0.001 --dynamic-statistics gradients", ("gradients/*", "data/valid.*")
     ),
     "ngram": Recipe(
-        "ngram --data data --order 3 --dest out", ("data/dict.txt", "data/binarised.json", "data/train.*", "data/valid.*")
+        "ngram --data data --order 3 --dest out --arpa out.arpa",
+        ("data/dict.txt", "data/binarised.json", "data/train.*", "data/valid.*"),
     ),
     "evaluate-ngram": Recipe(f"evaluate {SPLIT} --ngram-weight 0.3 --ngram-path ngram", ("ngram/*", "data/valid.*")),
     "export": Recipe(f"export out.txt {MODEL}", (*DATA, "model.pt")),
