@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+MISSING = "not installed"
+
 
 def programs(folder: Path) -> str:
     """Return a line for each program: its own first sentence, and the minutes of one core that its last record took."""
@@ -32,16 +34,21 @@ def record(folder: Path, name: str) -> dict[str, Any] | None:
 
 
 def serving_speed(results: dict[str, Any]) -> str:
-    """Return what lines take in a program: median, least and most; and tokens a second, in units of ``fairseq_groc.load`` too."""
+    """Return what lines take in a program: median, least and most; and tokens a second, in units of ``fairseq_groc.load`` too.
+
+    A program that was not installed says so.
+    """
     lines = ["| words | threads | program | one line, ms | 10-best, ms | 100 lines, ms | tokens/s | ratio |"]
     lines.append("| ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |")
     for size, programs in results["sizes"].items():
         for threads, others in programs["fairseq_groc.load"]["threads"].items():
-            for kind, found in programs.items():
+            there = {kind: found for kind, found in programs.items() if found and threads in found["threads"]}
+            for kind, found in there.items():
                 times, unit = found["threads"][threads], others["tokens a second"]
                 cells = [cell(times[task], 1000) for task in ("one line", "10-best", "100 lines")]
                 speed = f"{times['tokens a second']:,.0f} | {times['tokens a second'] / unit:.2f}"
                 lines.append(f"| {int(size):,} | {threads} | `{kind}` | {' | '.join(cells)} | {speed} |")
+        lines += [f"| {int(size):,} | | `{kind}` | {MISSING} | | | | |" for kind, found in programs.items() if not found]
     return "\n".join([*lines, "", f"{results['machine']}; {results['rounds']} rounds."])
 
 
@@ -50,13 +57,14 @@ def serving_memory(results: dict[str, Any]) -> str:
     lines = ["| words | program | start, s | one process, MiB | its own, of two processes, MiB |"]
     lines.append("| ---: | --- | ---: | ---: | ---: |")
     for size, programs in results["sizes"].items():
-        for kind, found in programs.items():
+        for kind, found in ((kind, found) for kind, found in programs.items() if found):
             memory = f"{found['memory']['alone']:,.0f} | {found['memory']['of two']:,.0f}"
             lines.append(f"| {int(size):,} | `{kind}` | {cell(found['start'], 1)} | {memory} |")
     return "\n".join(lines)
 
 
 def cell(value: dict[str, float], scale: float) -> str:
-    """Return a median with its least and most."""
-    median, least, most = (f"{scale * value[key]:,.1f}" for key in ("median", "min", "max"))
+    """Return a median with its least and most; what is small has more digits."""
+    digits = 1 if scale * value["median"] >= 1 else 3
+    median, least, most = (f"{scale * value[key]:,.{digits}f}" for key in ("median", "min", "max"))
     return f"{median} ({least} to {most})"

@@ -101,11 +101,14 @@ def test_scaling_and_scoring(commands, tmp_path):
 
 
 def test_serving(commands, tmp_path, monkeypatch):
-    options = ["--out", tmp_path, "--sizes", "300", "--threads", "1", "--rounds", "2", "--starts", "1"]
+    options = ["--out", tmp_path, "--sizes", "300", "--threads", "1", "--rounds", "2"]
     output = commands.ok(*RUN["serving"], *options, "--json", tmp_path / "found.json")
     results = json.loads((tmp_path / "found.json").read_text())
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     page = importlib.import_module("benchmark_page")
+    kenlm = results["sizes"]["300"]["kenlm"]
+    missing = ["not installed" in text for text in (output, page.serving_speed(results))]
+    assert missing == [kenlm is None] * 2 and (kenlm is None or kenlm["threads"]["1"]["tokens a second"] > 1000)
     for program in ("fairseq_groc.load", "service.py"):
         of_program = results["sizes"]["300"][program]
         assert of_program["threads"]["1"].keys() == {"one line", "10-best", "100 lines", "tokens a second"}
