@@ -23,7 +23,7 @@ import torch
 
 __version__ = "0.2.0"  # here alone: pyproject.toml reads it
 
-from fairseq_groc.logs import warnings_alone
+from fairseq_groc.logs import WARNINGS, at_least
 
 _MISSING: Exception | None = None
 
@@ -42,7 +42,7 @@ def require_fairseq() -> None:
 
 
 try:
-    with warnings_alone():
+    with at_least(WARNINGS):
         import fairseq  # noqa: F401
 except Exception as error:  # missing, or broken: fairseq 0.12.2 fails with ValueError on Python 3.11
     _MISSING = error

@@ -43,7 +43,7 @@ from fairseq_groc.cli import (
     user_dir,
 )
 from fairseq_groc.errors import GrocError, OptionError
-from fairseq_groc.logs import FAIRSEQ, LIBRARIES, show_log, warnings_alone
+from fairseq_groc.logs import at_least, of_commands, show_log
 from fairseq_groc.programs import shortened
 
 _GROUPS = {
@@ -74,14 +74,15 @@ USER = Parser(prog=PROGRAM, add_help=False, allow_abbrev=False)
 USER.add_argument(
     "--user-dir", default=argparse.SUPPRESS, help="folder of a Python package to import first: parts and commands of your own"
 )
-USER.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help="show what fairseq logs, too")
+USER.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help="show what is logged of the work")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; an error of ours, or a file that cannot be read or written, is one line and exit code 1."""
     try:
         common = USER.parse_known_args(arguments, argparse.Namespace(user_dir=None, verbose=False))[0]
-        with warnings_alone(*LIBRARIES, *(() if common.verbose else FAIRSEQ)):
+        show_log()
+        with at_least(of_commands(common.verbose)):
             _import_user_module(common)
             code = _run(_parser().parse_args(arguments))
         sys.stdout.flush()
@@ -151,7 +152,6 @@ def _listed() -> str:
 
 
 def _run(args: Namespace) -> int:
-    show_log()
     return COMMANDS[args.command.replace("-", "_")].run(args) or 0
 
 

@@ -1,27 +1,38 @@
-"""What fairseq says of itself while it is imported, loads and works, kept to warnings."""
+"""What fairseq, other libraries and the package say while they are imported, load and work, kept to what matters."""
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-FAIRSEQ = ("fairseq", "fairseq_cli")
-LIBRARIES = ("filelock", "faiss")
-TALKATIVE = (*FAIRSEQ, "fairseq_groc")
+NOTICE = logging.INFO + 5  # what a command found or chose that its user should know, with --verbose or without
+FAIRSEQ = dict.fromkeys(("fairseq", "fairseq_cli"), logging.WARNING)
+OURS = "fairseq_groc"
+WARNINGS = {**FAIRSEQ, OURS: logging.WARNING}  # all that a program gets to see
+LIBRARIES = dict.fromkeys(("filelock", "faiss"), logging.WARNING)
 
 
 @contextmanager
-def warnings_alone(*names: str) -> Iterator[None]:
-    """Let some loggers, fairseq's and ours where none are named, say nothing below a warning meanwhile."""
-    loggers = [logging.getLogger(name) for name in names or TALKATIVE]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(max(logger.getEffectiveLevel(), logging.WARNING))
+def at_least(levels: Mapping[str, int]) -> Iterator[None]:
+    """Let loggers say nothing below their levels meanwhile."""
+    before = {name: logging.getLogger(name).level for name in levels}
+    for name, level in levels.items():
+        logger = logging.getLogger(name)
+        logger.setLevel(max(logger.getEffectiveLevel(), level))
     try:
         yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
+
+
+def of_commands(verbose: bool) -> dict[str, int]:
+    """Return from which level on a command shows what is logged.
+
+    Args:
+        verbose: also what fairseq and the package say of their work
+    """
+    return {**LIBRARIES, **({} if verbose else {**FAIRSEQ, OURS: NOTICE})}
 
 
 def show_log(anew: bool = False) -> None:
@@ -34,11 +45,7 @@ def show_log(anew: bool = False) -> None:
 
 
 def begin_worker(verbose: bool) -> None:
-    """Do in a worker, which is a new process, what a command does for its own log.
-
-    Args:
-        verbose: with what fairseq logs
-    """
+    """Do in a worker, which is a new process, what a command does for its own log."""
     show_log(anew=True)
-    for name in (*LIBRARIES, *(() if verbose else FAIRSEQ)):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    for name, level in of_commands(verbose).items():
+        logging.getLogger(name).setLevel(level)

@@ -18,6 +18,7 @@ from fairseq_groc.dictionary import is_filler
 from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.evaluation.characters import pieces_of
 from fairseq_groc.evaluation.loading import adapter_options, data_lexicon, load
+from fairseq_groc.logs import NOTICE
 from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of
 from fairseq_groc.open_vocabulary.masses import ADAPTIVE, fixed_mass, mass_of
 from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
@@ -194,7 +195,7 @@ def _limit(model: Any, args: Namespace) -> None:
     except DataError as error:
         raise DataError(f"{args.limit_vocabulary}: {error}") from None
     added = len(model.decoder.dictionary) - before
-    logger.info(f"vocabulary limited to {len(words):,} words of {args.limit_vocabulary}, {added:,} of them new")
+    logger.log(NOTICE, f"vocabulary limited to {len(words):,} words of {args.limit_vocabulary}, {added:,} of them new")
 
 
 def _run_open(model: Any, lines: Iterable[tuple[str, str]], args: Namespace) -> None:
@@ -210,7 +211,7 @@ def _run_open(model: Any, lines: Iterable[tuple[str, str]], args: Namespace) -> 
         except DataError as error:
             raise DataError(f"{args.text}:{number}: {error}") from None
         write_score(score, tokens, line)
-    logger.info(scorer.totals.report(whole_words))
+    logger.log(NOTICE, scorer.totals.report(whole_words))
     if scorer.totals.impossible:
         logger.warning(
             f"{scorer.totals.impossible:,} tokens have probability 0: the model has no row for a word that is met again"

@@ -17,6 +17,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from tqdm import tqdm
 
 from fairseq_groc.errors import DataError
+from fairseq_groc.logs import NOTICE
 
 BROKEN = (OSError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile)
 MAX_UNPACKED = 8 << 30  # bytes: the largest archive has about 3 GB of text
@@ -77,14 +78,14 @@ def fetch(published: Published, folder: Path, wanted: str, *handlers: Any) -> Pa
     if path.exists():
         return path
     folder.mkdir(parents=True, exist_ok=True)
-    logger.info(f"downloading {published.url}")
+    logger.log(NOTICE, f"downloading {published.url}")
     try:
         found = _download(published.url, path, *handlers)
     except (OSError, http.client.HTTPException) as error:
         path.unlink(missing_ok=True)
         raise DataError(f"cannot download {published.url} ({error}). Put {wanted} in a folder and give --from FOLDER.") from None
     if not published.sha256:
-        logger.info(f"{path.name}: SHA-256 {found}; no published one is known to hold it against")
+        logger.log(NOTICE, f"{path.name}: SHA-256 {found}; no published one is known to hold it against")
     elif found != published.sha256:
         path.unlink()
         raise DataError(

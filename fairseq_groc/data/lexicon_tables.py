@@ -20,6 +20,7 @@ from fairseq_groc.lexicon import (
     sources_of,
 )
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, LexiconTables, build_tables, save_tables
+from fairseq_groc.logs import NOTICE
 from fairseq_groc.pieces import word_of
 
 logger = logging.getLogger(__name__)
@@ -81,7 +82,7 @@ def make_tables(
     if not path.exists():
         raise DataError(f"{path} not found. Binarise the text first: scripts/preprocess.sh.")
     words = load_dictionary(path).symbols
-    logger.info(f"looking {len(words):,} words up in the lexicon ({lexicon.name})")
+    logger.log(NOTICE, f"looking {len(words):,} words up in the lexicon ({lexicon.name})")
     tables = build_tables(words, lexicon, real_words(words).__getitem__, max_relations, max_definition, sources)
     tables = replace(tables, origin=replace(tables.origin, piece_mark=mark))
     save_tables(folder, tables, words)

@@ -5,7 +5,6 @@ V: words; F: forms; C: character features; d: embedding size; G: distinct n-gram
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -14,13 +13,13 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
+from tqdm import tqdm
 
 from fairseq_groc.embeddings.base import WordEmbedding, register_embedding
 from fairseq_groc.embeddings.vocabulary import Vocabulary, num_symbols
 from fairseq_groc.modules.bags import Bags, average, convolve_and_pool, distinct, pick
 from fairseq_groc.registry import Option
 
-logger = logging.getLogger(__name__)
 SOME = 1024  # words whose size stands for that of all
 Encode = Callable[[Tensor, Tensor], Tensor]
 SURFACE = {  # options besides --char-filters, which all that reads spellings has
@@ -123,13 +122,9 @@ class SurfaceEncoder(nn.Module):
             return encode(vocabulary, forms)
         if forms is None:
             forms = torch.arange(count, device=self.characters.weight.device)
-        encoded, done = [], 0
-        for piece in forms.tensor_split(math.ceil(count / self.chunk)):
-            encoded.append(checkpoint(encode, vocabulary, piece, use_reentrant=False))
-            done += len(piece)
-            if not self.training:
-                logger.info(f"encoded {done:,} of {count:,} forms")
-        return torch.cat(encoded)
+        pieces = forms.tensor_split(math.ceil(count / self.chunk))
+        bar = tqdm(pieces, desc="words", unit=" pieces", leave=False, disable=True if self.training else None)
+        return torch.cat([checkpoint(encode, vocabulary, piece, use_reentrant=False) for piece in bar])
 
     def _encode(self, vocabulary: Vocabulary, forms: Tensor | None) -> Tensor:
         return project(self.projection, self._features(vocabulary, forms), self.precision)

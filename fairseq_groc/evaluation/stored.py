@@ -13,6 +13,7 @@ from filelock import FileLock
 from fairseq_groc.adapters import OPTIONS, AdapterSettings
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.files import replace_file
+from fairseq_groc.logs import NOTICE
 from fairseq_groc.registry import FOLDER, shown_value
 
 logger = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ def tuned_adapters(data: Path, decoder: Any) -> AdapterSettings | None:
     except OptionError as error:
         raise DataError(f"{data / TUNED}: {error}") from None
     chosen = ", ".join(f"{name} {shown_value(value)}" for name, value in settings.acting().items())
-    logger.info(f"adapters as tuned on '{tuned['split']}' (--no-tuned-adapters leaves them out): {chosen or 'none'}")
+    logger.log(NOTICE, f"adapters as tuned on '{tuned['split']}' (--no-tuned-adapters leaves them out): {chosen or 'none'}")
     return settings
 
 

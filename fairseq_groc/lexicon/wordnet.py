@@ -14,6 +14,7 @@ from typing import Any
 
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.base import Entry, Relation, gloss_words, register_lexicon
+from fairseq_groc.logs import NOTICE
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ def find_wordnet(lexicon_path: str | None = None, download: bool = True) -> Path
         return path
     found = _find_nltk() or next(filter(_is_wordnet, system_directories()), None)
     if found is None and download:
-        logger.info("no WordNet on this machine: asking NLTK to download it")
+        logger.log(NOTICE, "no WordNet on this machine: asking NLTK to download it")
         found = _download_nltk()
     if found is None:
         raise LexiconError(

@@ -16,7 +16,7 @@ from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.data.text import check_text
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation import loading
-from fairseq_groc.logs import warnings_alone
+from fairseq_groc.logs import WARNINGS, at_least
 from fairseq_groc.open_vocabulary.masses import ADAPTIVE, mass_of
 from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
 from fairseq_groc.serving.batches import batches_of, log_probabilities, total_of
@@ -86,7 +86,7 @@ class Scorer:
     ):
         self._made_of = path, data, open_vocabulary, new_word_mass, lexicon_path, dict(options)
         self._lexicon_path = [lexicon_path] if isinstance(lexicon_path, str) else lexicon_path
-        with warnings_alone():
+        with at_least(WARNINGS):
             self._hub = loading.load(path, data, **_task_options(options))
         self.model = self._hub.models[0]
         self.decoder = self.model.decoder

@@ -1,4 +1,4 @@
-"""Commands say what is theirs: fairseq's log below warnings comes by ``--verbose`` alone."""
+"""Commands say what their users should know: the log of the work, fairseq's and ours, comes by ``--verbose`` alone."""
 
 import logging
 import re
@@ -15,8 +15,12 @@ from fairseq_groc.__main__ import main
 
 # a recipe of each command
 OURS = {recipe.command: recipe for recipe in reversed(RECIPES.values()) if not recipe.command.startswith("fairseq-")}
-# what fairseq logs of checkpoints, of their settings, of texts, of its own programs, and how it begins a line
-FAIRSEQ = re.compile(r"loading archive file|loading model\(s\)|loaded \d+ examples|\{'_name'|\| INFO \||INFO:|Namespace\(")
+# what fairseq logs of checkpoints, of their settings, of texts, of its own programs, and how it begins a line; and what we do
+LOG = re.compile(
+    r"loading archive file|loading model\(s\)|loaded \d+ examples|\{'_name'|\| INFO \||INFO:|Namespace\("
+    r"|dictionary: \d+ types|: \d+ lines, \d+ tokens$",
+    re.MULTILINE,
+)
 
 
 @pytest.fixture(scope="module")
@@ -41,30 +45,30 @@ def said(world, tmp_path):
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_nothing_of_fairseqs_log_is_shown(said, name):
+def test_nothing_of_the_log_is_shown(said, name):
     shown = said(*OURS[name].words, stdin=OURS[name].stdin)
-    assert not FAIRSEQ.search(shown), shown[:2000]
+    assert not LOG.search(shown), shown[:2000]
 
 
 @pytest.mark.parametrize("name", ["evaluate", "preprocess"])
 def test_nor_where_python_begins_anew(said, name):
-    assert not FAIRSEQ.search(said(*OURS[name].words, program=sys.executable))
+    assert not LOG.search(said(*OURS[name].words, program=sys.executable))
 
 
 def test_workers_are_as_quiet(said):
-    assert not FAIRSEQ.search(said(*OURS["evaluate"].words, "--workers", "2", program=sys.executable))
+    assert not LOG.search(said(*OURS["evaluate"].words, "--workers", "2", program=sys.executable))
 
 
 @pytest.mark.parametrize("place", ["before", "after"])
 def test_it_is_shown_where_it_is_asked_for(said, place):
     words = OURS["evaluate"].words
     shown = said(*(["--verbose", *words] if place == "before" else [*words, "--verbose"]))
-    assert "loading archive file" in shown and "loaded 20 examples" in shown
+    assert all(part in shown for part in ("loading archive file", "loaded 20 examples", "dictionary: 27 types"))
 
 
 def test_a_command_leaves_the_loggers_as_they_were(world, tmp_path, monkeypatch):
     monkeypatch.chdir(copied(world, tmp_path / "copy"))
-    loggers = [logging.getLogger(name) for name in ("fairseq", "fairseq_cli", "filelock", "faiss")]
+    loggers = [logging.getLogger(name) for name in ("fairseq", "fairseq_cli", "fairseq_groc", "filelock", "faiss")]
     before = [logger.level for logger in loggers]
     assert main([*OURS["export"].words]) == 0 and main(["explain", "cat", "--lexicon-path", "absent.tsv"]) == 1
     assert [logger.level for logger in loggers] == before
