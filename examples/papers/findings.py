@@ -10,7 +10,12 @@ from pictures import ways_of
 from run import line
 
 OURS, GROC, EQUAL_TIME = "GroC + corrections", "GroC", "tied at equal time"
-SIZES = {"cpu": "all of it, 5 epochs", "quarter": "a quarter, 6 epochs", "quarter-long": "a quarter, 12 epochs"}
+SIZES = {
+    "ptb-cpu": "all of it, 5 epochs",
+    "ptb-quarter": "a quarter, 6 epochs",
+    "ptb-quarter-long": "a quarter, 12 epochs",
+    "wikitext2-quarter": "WikiText-2, a quarter, 2.7 epochs",
+}
 PARTS = {"spelling alone": "surface", "with relations": "no definitions", "with definitions": "no relations", "with both": ""}
 WAYS = ("as trained", "local cache", "finetuned")
 RATE = 0.003  # at which both ranges were tried
@@ -33,14 +38,14 @@ def first_run(folder: Path) -> str:
 
 
 def heads(folder: Path) -> str:
-    """Return the test perplexities of all heads at every scale of Table 2, how far ahead the first is, and the seeds."""
-    tables = {name: loaded(folder, f"table-2-ptb-{scale}")["rows"] for scale, name in SIZES.items()}
+    """Return the test perplexities of all heads on every text of small models, how far ahead the first is, and the seeds."""
+    tables = {name: loaded(folder, f"table-2-{text}")["rows"] for text, name in SIZES.items()}
     labels = dict.fromkeys(label for rows in tables.values() for label in rows)
     lines = []
     for label in labels:
         parameters = next(rows[label]["runs"][0]["parameters"] for rows in tables.values() if label in rows)
         lines.append([label, f"{parameters / 1e6:.2f}M", *(bold(figure(rows, label), label) for rows in tables.values())])
-    lines.sort(key=lambda line: test_of(tables[SIZES["quarter"]])[line[0]])
+    lines.sort(key=lambda line: test_of(tables[SIZES["ptb-quarter"]])[line[0]])
     ahead = ["*lead over the next head*", "", *(lead(test_of(rows)) for rows in tables.values())]
     seeds = ["*seeds*", "", *(str(seeds_of(rows)) for rows in tables.values())]
     return "\n".join(table(["", "parameters", *tables], [*lines, ahead, seeds]))

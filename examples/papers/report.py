@@ -27,8 +27,9 @@ ABOUT = ["uniform weight", "paper, test", "tried", "setting"]
 OPTIONAL = (CHANGE, *ABOUT)  # named once where they are the same in all rows
 READ = {
     "paper": "models of the papers' size",
+    "paper-short": "models of the papers' size, the whole training text ten times",
     "cpu": "small models, the whole training text five times",
-    "quarter": "small models, a quarter of the training text six times",
+    "quarter": "small models, a quarter of the training text (Penn Treebank's six times, WikiText-2's 2.7 times)",
     "quarter-long": "small models, a quarter of the training text twelve times",
     "awd": "small AWD-LSTMs, a quarter of the training text 15 times",
     "awd-adam": "small AWD-LSTMs with Adam, a quarter of the training text 15 times",
@@ -36,7 +37,7 @@ READ = {
 SMOOTHED = "Lower is better. *Smoothed*: mixed with the uniform distribution, by the weight that is best on validation text."
 TRIED = "*Tried*: how many settings were tried on validation text."
 CHANGED = "*Against the first row*: of the smoothed perplexity, over the seeds that both have."
-PAPER = "The paper's models are far larger and trained to convergence: compare the order of rows, not their perplexities."
+PAPER = "The paper's models are {}trained to convergence: compare the order of rows, not their perplexities."
 
 
 def main() -> None:
@@ -145,7 +146,8 @@ def experiment(results: dict[str, Any], stem: str) -> list[str]:
     about += [f"Seeds of every perplexity: {seeds}." + (" Means and standard deviations over them." if seeds > 1 else "")]
     about += [CHANGED] if varied else []
     about += [f"In all rows: {'; '.join(f'{name} {value}' for name, value in constant.items())}."] if constant else []
-    about += [PAPER] if "paper, test" in columns else []
+    smaller = SCALES[results["scale"]].sizes.keys() & {"decoder_hidden_size"}
+    about += [PAPER.format("far larger and " if smaller else "")] if "paper, test" in columns else []
     parts = [f"![{results['title']}]({stem}.png)", "\n".join(table(columns, lines)), "\n".join(about)]
     if any(len(row["tried"]) > 1 for row in rows.values()):
         parts += ["## Settings that were tried", "Validation perplexity, the first seed's; in bold what the row has:"]

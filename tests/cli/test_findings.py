@@ -27,10 +27,21 @@ def perplexities(name):
     return {label: statistics.mean(run["uniform"]["test"] for run in row["runs"]) for label, row in rows_of(name).items()}
 
 
-@pytest.mark.parametrize("scale", ["cpu", "quarter", "quarter-long"])
-def test_groc_with_corrections_leads_at_every_scale(scale):
-    found = perplexities(f"table-2-ptb-{scale}")
+@pytest.mark.parametrize("text", ["ptb-cpu", "ptb-quarter", "ptb-quarter-long", "wikitext2-quarter"])
+def test_small_groc_with_corrections_leads_on_every_text(text):
+    found = perplexities(f"table-2-{text}")
     assert min(found, key=found.get) == OURS
+
+
+def test_at_the_papers_size_groc_leads_and_corrections_lose():
+    found = {label: row["runs"][0]["test"] for label, row in rows_of("table-2-ptb-paper-short").items()}
+    assert sorted(found, key=found.get) == ["GroC", "tied", OURS, "deep residual"]
+    assert found["GroC"] < 0.95 * found["tied"]
+
+
+def test_groc_with_corrections_leads_on_awd_lstm_too():
+    found = perplexities("awd-heads-ptb-awd-adam")
+    assert min(found, key=found.get) == OURS and sorted(found, key=found.get)[1] == "tied"
 
 
 def test_groc_is_behind_bilinear_on_little_text_and_last_on_much():
@@ -97,7 +108,7 @@ def test_locked_dropout_is_worth_the_most_of_awd_lstm_s_training():
     found = perplexities("awd-ptb-awd")
     whole = found.pop("AWD-LSTM")
     costs = {label: value / whole - 1 for label, value in found.items()}
-    assert 0.035 < costs.pop("no locked dropout") < 0.045
+    assert 0.025 < costs.pop("no locked dropout") < 0.035
     assert len(costs) == 4 and all(abs(cost) < 0.01 for cost in costs.values())
 
 
