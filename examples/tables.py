@@ -100,7 +100,7 @@ def rescoring(folder: Path) -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "quickstart": lambda: quickstart(loaded(QUICKSTART / "results.json")["rows"]),
-    "penn-treebank": lambda: brief(loaded(QUARTER)["rows"]),
+    "penn-treebank": lambda: brief(loaded(QUARTER)),
     "equal-time": lambda: equal_time.of_files(QUARTER, STEPS, "tied")[1],
     "scaling": lambda: scaling(loaded(ROOT / "benchmarks" / "results" / "scaling-small.json")["runs"]),
     "recipes": lambda: recipes(RESULTS),

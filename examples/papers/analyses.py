@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments import EXPERIMENTS, SCALES, Scale, options_of, preset_of
-from run import DATASETS, prepare
+from preparing import DATASETS, prepare
 
 from fairseq_groc.__main__ import in_process
 from fairseq_groc.embeddings.sampled_updates import is_frozen

@@ -3,6 +3,8 @@
 import statistics
 from typing import Any
 
+from experiments import KNESER_NEY
+
 TITLES = {"ptb": "Penn Treebank", "wikitext2": "WikiText-2"}
 
 
@@ -28,7 +30,7 @@ def without_constants(
 
 def seeds_of(rows: dict[str, Any]) -> int:
     """Return how many seeds every row of a table has."""
-    return min(len(row["runs"]) for row in rows.values())
+    return min((len(row["runs"]) for row in rows.values()), default=0)
 
 
 def compared(rows: dict[str, Any], row: dict[str, Any]) -> list[dict[str, Any]]:
@@ -74,9 +76,10 @@ def less(one: float, other: float) -> str:
     return f"{1 - one / other:.0%}"
 
 
-def brief(rows: dict[str, Any]) -> str:
+def brief(results: dict[str, Any]) -> str:
     """Return a table of parameters and test perplexities, smoothed and alone, the best row first."""
-    found = []
+    rows, ngram = results["rows"], results["ngram"]["test"]
+    found = [(ngram, [KNESER_NEY, "", f"{ngram:.1f}", ""])]
     for label, row in rows.items():
         runs = compared(rows, row)
         figures = [[smoothed(run) for run in runs], [run["test"] for run in runs]]

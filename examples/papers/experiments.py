@@ -7,6 +7,8 @@ from fairseq_groc.options import SHARED_OPTIONS, TRAINING
 from fairseq_groc.options import options_of as taken_by
 from fairseq_groc.presets import PRESETS
 
+KNESER_NEY, ORDER = "Kneser-Ney 4-gram", 4  # a row of every table that no training makes
+
 
 class Row(NamedTuple):
     """A model of a table.

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cells import compared, less, seeds_of, smoothed, spread, table, test_of
+from experiments import KNESER_NEY
 from pictures import ways_of
 from run import line
 
@@ -38,14 +39,17 @@ def first_run(folder: Path) -> str:
 
 
 def heads(folder: Path) -> str:
-    """Return the test perplexities of all heads on every text of small models, how far ahead the first is, and the seeds."""
-    tables = {name: loaded(folder, f"table-2-{text}")["rows"] for text, name in SIZES.items()}
+    """Return what the heads and the n-gram have on every text of small models, how far ahead the first is, and the seeds."""
+    found = {name: loaded(folder, f"table-2-{text}") for text, name in SIZES.items()}
+    tables, ngrams = ({name: results[part] for name, results in found.items()} for part in ("rows", "ngram"))
     labels = dict.fromkeys(label for rows in tables.values() for label in rows)
     lines = []
     for label in labels:
         parameters = next(rows[label]["runs"][0]["parameters"] for rows in tables.values() if label in rows)
         lines.append([label, f"{parameters / 1e6:.2f}M", *(bold(figure(rows, label), label) for rows in tables.values())])
-    lines.sort(key=lambda line: test_of(tables[SIZES["ptb-quarter"]])[line[0]])
+    lines.append([KNESER_NEY, "", *(f"{ngram['test']:.1f}" for ngram in ngrams.values())])
+    sized = SIZES["ptb-quarter"]
+    lines.sort(key=lambda line: {**test_of(tables[sized]), KNESER_NEY: ngrams[sized]["test"]}[line[0]])
     ahead = ["*lead over the next head*", "", *(lead(test_of(rows)) for rows in tables.values())]
     seeds = ["*seeds*", "", *(str(seeds_of(rows)) for rows in tables.values())]
     return "\n".join(table(["", "parameters", *tables], [*lines, ahead, seeds]))

@@ -16,7 +16,7 @@ from typing import Any
 from analyses import ANALYSES
 from analysis_tables import FOUND, grid
 from cells import TITLES, changes, compared, seeds_of, setting, smoothed, spread, table, without_constants
-from experiments import EXPERIMENTS, SCALES, TABLE_5, preset_of
+from experiments import EXPERIMENTS, KNESER_NEY, SCALES, TABLE_5, preset_of
 from pictures import draw_domains, draw_finetuning, draw_rows
 
 ADAPTATION = "table-5"  # of examples/adaptation
@@ -35,6 +35,7 @@ READ = {
     "awd-adam": "small AWD-LSTMs with Adam, a quarter of the training text 15 times",
 }
 SMOOTHED = "Lower is better. *Smoothed*: mixed with the uniform distribution, by the weight that is best on validation text."
+COUNTED = "The 4-gram counts the same text (`ngram`), in seconds; words that it has not read share the uniform distribution."
 TRIED = "*Tried*: how many settings were tried on validation text."
 CHANGED = "*Against the first row*: of the smoothed perplexity, over the seeds that both have."
 PAPER = "The paper's models are {}trained to convergence: compare the order of rows, not their perplexities."
@@ -104,7 +105,7 @@ def typed(command: str) -> str:
 
 def draw(results: dict[str, Any], path: Path) -> None:
     """Save the pictures that the numbers are enough for."""
-    if "experiment" in results:
+    if results.get("experiment") and results["rows"]:
         draw_rows(results["experiment"], results["rows"], path.with_suffix(".png"))
     if "adaptation" in results:
         draw_domains(results, path.with_suffix(".png"))
@@ -130,6 +131,8 @@ def summary(tables: list[dict[str, Any]]) -> list[str]:
             runs = compared(results["rows"], row)
             mark = "" if all("uniform" in run for run in runs) else "\\*"
             figures.setdefault(ours, spread([smoothed(run) for run in runs]) + mark)
+        if "ngram" in results:
+            rows.setdefault(KNESER_NEY, {})[ours] = f"{results['ngram']['test']:.1f}"
     return table(["", *columns], [[name, *(of.get(c, "") for c in columns)] for name, of in rows.items()])
 
 
@@ -137,11 +140,19 @@ def experiment(results: dict[str, Any], stem: str) -> list[str]:
     """Return the picture, the table, the settings that were tried and the commands of one experiment."""
     rows = results["rows"]
     varied = EXPERIMENTS[results["experiment"]].varied
-    change = changes(rows) if varied else dict.fromkeys(rows, "")
+    change = changes(rows) if varied and rows else dict.fromkeys(rows, "")
     columns, lines, constant = without_constants(
         [*FIGURES, *ABOUT], [cells(label, row, compared(rows, row), change[label]) for label, row in rows.items()], OPTIONAL
     )
     about = [of_scale(results), SMOOTHED, *([TRIED] if "tried" in columns else [])]
+    if "ngram" in results:
+        counted = {
+            "": KNESER_NEY,
+            "test, smoothed": f"{results['ngram']['test']:.1f}",
+            "validation": f"{results['ngram']['valid']:.1f}",
+        }
+        lines.append([counted.get(column, "") for column in columns])
+        about.append(COUNTED)
     seeds = seeds_of(rows)
     about += [f"Seeds of every perplexity: {seeds}." + (" Means and standard deviations over them." if seeds > 1 else "")]
     about += [CHANGED] if varied else []
@@ -152,7 +163,7 @@ def experiment(results: dict[str, Any], stem: str) -> list[str]:
     if any(len(row["tried"]) > 1 for row in rows.values()):
         parts += ["## Settings that were tried", "Validation perplexity, the first seed's; in bold what the row has:"]
         parts += ["\n".join(tried(rows))]
-    machines = list(dict.fromkeys(run["made"]["machine"] for row in rows.values() for run in row["runs"]))
+    machines = list(dict.fromkeys(run["made"]["machine"] for row in rows.values() for run in row["runs"])) or [results["machine"]]
     return [*parts, "## Make it", *map(typed, commands(results)), f"{'; '.join(machines)}."]
 
 
@@ -166,6 +177,8 @@ def commands(results: dict[str, Any]) -> list[str]:
         options += f" --updates {made['updates']}" if made["updates"] != SCALES[results["scale"]].updates else ""
         labels.setdefault(options + (" --in-bf16" if made["in_bf16"] else ""), []).append(shlex.quote(label))
     about = f"{results['experiment']} --dataset {results['dataset']} --scale {results['scale']} --workdir DIR"
+    if "ngram" in results:
+        labels[""] = [*labels.get("", []), shlex.quote(KNESER_NEY)]
     return [f"python examples/papers/run.py {about} --rows {' '.join(of)}{options}" for options, of in labels.items()]
 
 

@@ -12,24 +12,22 @@ import math
 import os
 import shlex
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from experiments import EXPERIMENTS, SCALES, Row, Scale, options_of, preset_of
-from fairseq.data.data_utils import load_indexed_dataset
+from experiments import EXPERIMENTS, KNESER_NEY, SCALES, Row, Scale, options_of, preset_of
 from pictures import draw_rows
+from preparing import DATASETS, ngram_alone, prepare, suffix
 from timed_train import code_fingerprint, with_code
 
 from fairseq_groc.__main__ import in_process
 from fairseq_groc.arguments import positive
-from fairseq_groc.dictionary import load_dictionary
 from fairseq_groc.evaluation.results import machine, write_json
 from fairseq_groc.evaluation.training_log import read_curves, read_parameters
 from fairseq_groc.heads import HEADS
 from fairseq_groc.presets import PRESETS
-from fairseq_groc.programs import BIN, MEMORY, PLUGIN, ROOT, held, run
+from fairseq_groc.programs import BIN, MEMORY, PLUGIN, held, run
 from fairseq_groc.registry import flag
 
 IN_BF16 = "--encode-in-bf16"
@@ -37,8 +35,6 @@ UNIFORM = (0.0, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)  # weights of the uniform
 MADE, COST, LOG = "made.json", "cost.json", "train.log"  # of a run: how and on what; what training and validation took
 SETTABLE = {key for scale in SCALES.values() for setting in scale.grid for key in setting}
 TRAIN = (sys.executable, Path(__file__).with_name("timed_train.py"))  # fairseq-train that saves more often
-DOWNLOADED = "downloaded"  # in place of the folder of the text
-DATASETS = {"ptb": "ptb", "wikitext2": "wikitext-2"}
 
 
 def main() -> None:
@@ -63,10 +59,11 @@ def main() -> None:
     args = parser.parse_args()
     experiment, scale = EXPERIMENTS[args.experiment], SCALES[args.scale]
     labels = [row.label for row in experiment.rows]
+    wanted = args.rows or [*labels, KNESER_NEY]
     if args.dataset not in experiment.datasets:
         parser.error(f"{args.experiment} has no {args.dataset}: {', '.join(experiment.datasets)}")
-    if unknown := set(args.rows or []) - set(labels):
-        parser.error(f"--rows {' '.join(sorted(unknown))}: expected some of {', '.join(labels)}")
+    if unknown := set(wanted) - {*labels, KNESER_NEY}:
+        parser.error(f"--rows {' '.join(sorted(unknown))}: expected some of {', '.join([*labels, KNESER_NEY])}")
     scale = scale._replace(updates=args.updates or scale.updates, grid=args.setting or scale.grid)
     os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
     results = args.workdir / f"{args.experiment}-{args.dataset}-{args.scale}.json"
@@ -78,14 +75,19 @@ def main() -> None:
         "scale": args.scale,
         "machine": machine(),
     }
+    if KNESER_NEY in wanted:
+        found = ngram_alone(args, scale.share)
+        with held(results):
+            write_json(results, {**about, "rows": {}, **kept(results), "ngram": found})
+        print(f"{KNESER_NEY}: validation {found['valid']:.1f}, test {found['test']:.1f}", flush=True)
     for row in experiment.rows:
-        if args.rows is None or row.label in args.rows:
+        if row.label in wanted:
             with held(results.with_name(f"{results.stem} {row.label}")):
                 made = figures_of(args, row, scale, rows_in(results, scale).get(row.label, {"tried": [], "runs": []}))
                 with held(results):
                     rows = {**rows_in(results, scale), row.label: made}
                     rows = {label: rows[label] for label in labels if label in rows}
-                    write_json(results, {**about, "rows": rows})
+                    write_json(results, {**kept(results), **about, "rows": rows})
                     draw_rows(args.experiment, rows, results.with_suffix(".png"))
             print(line(row.label, rows[row.label]), flush=True)
 
@@ -101,63 +103,19 @@ def setting_of(text: str) -> dict[str, float]:
     return setting
 
 
+def kept(results: Path) -> dict[str, Any]:
+    """Return what is in the file of results; nothing if there is none yet."""
+    found: dict[str, Any] = json.loads(results.read_text()) if results.exists() else {}
+    return found
+
+
 def rows_in(results: Path, scale: Scale) -> dict[str, Any]:
     """Return the rows that are done; refuse to put rows of another length beside them."""
-    rows: dict[str, Any] = json.loads(results.read_text())["rows"] if results.exists() else {}
+    rows: dict[str, Any] = kept(results).get("rows", {})
     for label, row in rows.items():
         if others := {found["made"]["updates"] for found in row["runs"]} - {scale.updates}:
             sys.exit(f"{results}: {label} was trained for {others.pop()} updates: give these, or another --workdir")
     return rows
-
-
-def record_of(args) -> Path:
-    """Return the file that says where the text in the folder is from."""
-    return args.workdir / "data" / f"{args.dataset}-source.txt"
-
-
-def prepare(args, tables: str = "", share: float = 1.0) -> Path:
-    """Return the data folder of the text with what a row has of the lexicon, made if it is not there.
-
-    A text that is not the one in the folder is refused: it would not be read.
-
-    Args:
-        args: of the program: dataset, workdir, source
-        tables: options of preprocess.sh; {data}: the folder with the whole lexicon
-        share: of the training text's lines
-    """
-    data = args.workdir / "data" / (args.dataset + (f"-{share:g}" if share < 1 else "") + suffix(tables))
-    with held(data):
-        if not (data / "binarised.json").exists():
-            preprocess(args, data, tables, share)
-    record = record_of(args)
-    if args.source and record.exists() and (source := record.read_text()) != str(args.source.resolve()):
-        text = "the text that was downloaded" if source == DOWNLOADED else f"the text of {source}"
-        sys.exit(f"{args.workdir} has {text}: leave out --from {args.source}, or give another --workdir")
-    return data
-
-
-def preprocess(args, data: Path, tables: str, share: float) -> None:
-    """Make a data folder; see *prepare*."""
-    lexicon = [part.format(data=prepare(args, share=share)) if "{" in part else part for part in tables.split()]
-    if share < 1:
-        whole = prepare(args)
-        with tempfile.TemporaryDirectory() as folder:
-            train, valid, test = (text_of(whole, split, folder, share) for split in ("train", "valid", "test"))
-            texts = ["--train", train, "--valid", valid, "--test", test, "--vocabulary", whole / "dict.txt"]
-            run(ROOT / "scripts" / "preprocess.sh", *texts, *lexicon, "--dest", data)
-    else:
-        source = ["--from", args.source] if args.source else []
-        record_of(args).write_text(str(args.source.resolve()) if args.source else DOWNLOADED)
-        run(ROOT / "scripts" / "preprocess.sh", "--dataset", DATASETS[args.dataset], *source, *lexicon, "--dest", data)
-
-
-def text_of(data: Path, split: str, folder: str, share: float) -> Path:
-    """Write the text of a split in *folder*, of that of training a share of the lines from the beginning; return the file."""
-    dictionary, lines = load_dictionary(data / "dict.txt"), load_indexed_dataset(str(data / split))
-    count = round(share * len(lines)) if split == "train" else len(lines)
-    path = Path(folder, f"{split}.txt")
-    path.write_text("".join(f"{dictionary.string(lines[i])}\n" for i in range(count)), encoding="utf-8")
-    return path
 
 
 def figures_of(args, row: Row, scale: Scale, before: dict[str, Any]) -> dict[str, Any]:
@@ -225,11 +183,6 @@ def scored(checkpoint: Path, data: Path) -> dict[str, Any]:
 def with_new(old: list, more: list) -> list:
     """Return the old ones, and those of the others that are not among them."""
     return old + [one for one in more if one not in old]
-
-
-def suffix(options: str) -> str:
-    """Return what options add to the name of a folder."""
-    return "".join(f"-{part.strip('-')}" for part in options.split() if "/" not in part)
 
 
 def trained(

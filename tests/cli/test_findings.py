@@ -31,6 +31,7 @@ def perplexities(name):
 def test_small_groc_with_corrections_leads_on_every_text(text):
     found = perplexities(f"table-2-{text}")
     assert min(found, key=found.get) == OURS
+    assert max(found.values()) < json.loads((RESULTS / f"table-2-{text}.json").read_text())["ngram"]["test"]
 
 
 def test_at_the_papers_size_groc_leads_and_corrections_lose():

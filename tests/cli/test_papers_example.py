@@ -68,6 +68,7 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
     assert "timed_train" not in typed  # the same as the grid's second
     fewer = commands.ok(*table, "--settings", "1", "--rows", "tied")
     assert "timed_train" not in fewer and json.loads((tmp_path / "work" / "table-2-ptb-quarter.json").read_text()) == saved
+    ngram = ngram_of(commands, table, tmp_path / "work")
     analyses_of(commands, [*table, "--settings", "1"], tmp_path / "work")
     made = tmp_path / "work" / Path(row["runs"][1]["checkpoint"]).parent / "made.json"
     made.write_text(made.read_text().replace("--clip-norm 0.25", "--clip-norm 0.5"))
@@ -78,10 +79,13 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
     assert [Path(line).name for line in reported.splitlines()[-5:]] == [*(f"{name}.md" for name in names), "README.md"]
     index = (tmp_path / "work" / "README.md").read_text()
     assert all(f"]({name}.md)" in index for name in names) and "| tied | 86.2 | " in index
+    assert f"| Kneser-Ney 4-gram |  | {ngram['test']:.1f} |" in index
     page, bins, coverage, grid = ((tmp_path / "work" / f"{name}.md").read_text() for name in names)
     first = row["runs"][0]  # GroC has one seed, so the first of tied's is compared with it
     figures = " | ".join(f"{value:.1f}" for value in (first["uniform"]["test"], first["test"], first["valid"]))
     assert f"| tied | {size / 1e6:.2f} | {figures} | " in page and "Seeds of every perplexity: 1." in page
+    assert f"| Kneser-Ney 4-gram |  | {ngram['test']:.1f} |  | {ngram['valid']:.1f} |" in page
+    assert "--rows 'Kneser-Ney 4-gram'\n" in page
     (line,) = re.findall(r"^\| tied \|.*", page, re.MULTILINE)
     assert "| 86.2 | 2 |" in line and f"{first['uniform']['weight']:g}" in line + page.partition("In all rows: ")[2]
     assert "| 0.034 | " in grid
@@ -96,6 +100,21 @@ def test_rows_are_trained_chosen_scored_and_skipped_when_done(commands, texts, t
     whole, quarter = (tmp_path / "work" / "data" / name for name in ("ptb", "ptb-0.25"))
     assert (quarter / "dict.txt").read_text() == (whole / "dict.txt").read_text()
     assert lines_in(quarter, "train") == lines_in(whole, "train")[:15] and lines_in(quarter, "test") == lines_in(whole, "test")
+
+
+def ngram_of(commands, table, work):
+    """Put the n-gram beside the rows, which stay; return its figures, those of the command on the text that the rows read."""
+    results = work / "table-2-ptb-quarter.json"
+    before = json.loads(results.read_text())
+    output = commands.ok(*table, "--rows", "Kneser-Ney 4-gram")
+    found = json.loads(results.read_text())
+    ngram = found.pop("ngram")
+    assert found == before and f"Kneser-Ney 4-gram: validation {ngram['valid']:.1f}, test {ngram['test']:.1f}" in output
+    made = ["python", "-m", "fairseq_groc", "ngram", "--data", work / "data" / "ptb-0.25", "--dest", work / "again"]
+    assert re.findall(r"^(\w+): .*perplexity ([\d.]+) over", commands.ok(*made), re.MULTILINE) == [
+        (of, f"{ngram[of]:.2f}") for of in ("test", "valid")
+    ]
+    return ngram
 
 
 def analyses_of(commands, table, work):
