@@ -104,7 +104,7 @@ def test_performance(project):
 def test_benchmarks(project):
     run_script(project, "scripts/preprocess.sh --dataset ptb --dest data-bin/ptb", "data")
     run_page(project, "benchmarks/README.md")
-    for name in ("scaling-ptb.json", "scaling-wikitext2.json"):
+    for name in ("step-by-step-ptb.json", "step-by-step-wikitext2.json"):
         assert (project / "DIR" / name).exists(), name
 
 
