@@ -1,11 +1,12 @@
-"""An n-gram from an ARPA file, which the package kenlm reads (https://github.com/kpu/kenlm).
+"""ARPA files of n-grams, for the package kenlm (https://github.com/kpu/kenlm), which reads them here, and other tools.
 
 At the targets alone it costs a few calls of kenlm a word; whole distributions, as generation needs them, cost one for every word
-of the file. T: positions; V: words; n: the order.
+of the file. T: positions; V: words; n: the order; N: n-grams of one length L.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,12 @@ from numpy.typing import NDArray
 
 from fairseq_groc.adapters.ngram_file import END, WordNGrams
 from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.files import replace_file
+from fairseq_groc.modules.kneser_ney import NGrams
 
 BEGIN, UNKNOWN = "<s>", "<unk>"
+NEVER = -99  # log10 of a probability of 0
+Section = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[Any]]
 
 
 class ArpaNGrams:
@@ -113,3 +118,52 @@ def _words(path: Path) -> list[str]:
     if END not in found:
         raise DataError(f"{path} is no ARPA file of a text with lines: it has no {END} among its words")
     return found
+
+
+def save_arpa(path: Path, ngrams: NGrams, words: list[str]) -> None:
+    """Write an n-gram to a file, which appears whole or not at all.
+
+    Words that training lacks have the probability 0 there: those of training share the uniform distribution.
+
+    Args:
+        words: that it numbers, (V), ``</s>`` among them
+    """
+    sections, end = list(_sections(ngrams)), words.index(END)
+    last, others = (np.array([begin if word == END else word for word in words], object) for begin in (END, BEGIN))
+    own = [f"{NEVER}\t{BEGIN}{weight}" for weight in _weights(sections[0][2][end : end + 1]) or [""]]
+    own += [f"{NEVER}\t{UNKNOWN}"] if UNKNOWN not in words else []
+    with replace_file(path, "wb") as file:
+
+        def write(text: str) -> None:
+            file.write(text.encode("utf-8", "surrogateescape"))
+
+        counts = [len(p) + (0 if number else len(own)) for number, (_, p, _) in enumerate(sections)]
+        write("\\data\\\n" + "".join(f"ngram {length}={count}\n" for length, count in enumerate(counts, start=1)))
+        for length, (grams, p, gammas) in enumerate(sections, start=1):
+            write(f"\n\\{length}-grams:\n" + "".join(f"{line}\n" for line in own if length == 1))
+            columns = [*(others[column] for column in grams[:-1]), last[grams[-1]]]
+            weights = _weights(gammas) or [""] * len(p)
+            for log, gram, weight in zip(np.log10(p).tolist(), zip(*columns, strict=True), weights, strict=True):
+                write(f"{log:.7f}\t{' '.join(gram)}{weight}\n")
+        write("\n\\end\\\n")
+
+
+def _weights(gammas: NDArray[Any]) -> list[str]:
+    return [f"\t{weight:.7f}" for weight in np.log10(gammas).tolist()]
+
+
+def _sections(ngrams: NGrams) -> Iterator[Section]:
+    """Yield for each length the n-grams, (L, N), the probability of the last word, (N), and each one's weight as a history.
+
+    p(w | h) = share + gamma(h) p(w | h without its first word). The weights are (N), and (0) of the longest.
+    """
+    gammas: list[NDArray[Any]] = [*(level.gammas for level in ngrams.levels), np.zeros(0)]
+    grams, p = np.arange(ngrams.size)[None], ngrams.shares + ngrams.floor / ngrams.size
+    shorter = np.zeros(0, np.int64)  # of each n-gram, the place of that without its first word
+    yield grams, p, gammas[0]
+    for number, level in enumerate(ngrams.levels):
+        first, word = np.divmod(level.keys, ngrams.size)
+        shorter = ngrams.place(number - 1, shorter[first], word) if number else word
+        p = level.shares + gammas[number][first] * p[shorter]
+        grams = np.concatenate([grams[:, first], word[None]])
+        yield grams, p, gammas[number + 1]

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fairseq_groc.adapters.arpa_file import save_arpa
+from fairseq_groc.adapters.arpa import save_arpa
 from fairseq_groc.adapters.ngram_file import END, FILE, save_ngrams
 from fairseq_groc.arguments import add_out, positive
 from fairseq_groc.data.fingerprint import digest, folder_dictionary

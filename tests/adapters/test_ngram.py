@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 import struct
 import sys
 import zlib
@@ -12,8 +13,7 @@ import pytest
 import torch
 
 from fairseq_groc.adapters import Adapter, AdapterSettings, Memory, View
-from fairseq_groc.adapters.arpa import open_arpa
-from fairseq_groc.adapters.arpa_file import save_arpa
+from fairseq_groc.adapters.arpa import open_arpa, save_arpa
 from fairseq_groc.adapters.ngram import OpenedNGrams
 from fairseq_groc.adapters.ngram_file import FILE, HEAD, WordNGrams, open_ngrams, save_ngrams
 from fairseq_groc.dictionary import SPECIAL
@@ -190,6 +190,34 @@ def test_what_is_no_ngram_says_so(tmp_path):
     path.write_bytes(HEAD.pack(b"groc-ngm", length, zlib.crc32(newer)) + newer)
     with pytest.raises(DataError, match="has format 9, expected 1"):
         open_ngrams(tmp_path)
+
+
+def back_off(path):
+    """Return p(word | history) as the format has it: of the longest n-gram that is there, times the weights of what is not."""
+    section = r"(-[\d.]+)\t([^\t\n]+)(?:\t(-?[\d.]+))?"
+    found = re.findall(section, path.read_bytes().decode("utf-8", "surrogateescape"))
+    logs = {tuple(words.split(" ")): (float(log), float(weight or 0)) for log, words, weight in found}
+
+    def log_p(history, word):
+        if found := logs.get((*history, word)):
+            return found[0]
+        return logs.get(history, (0, 0))[1] + log_p(history[1:], word)
+
+    return logs, lambda history, word: 10 ** log_p(tuple(history), word)
+
+
+@pytest.mark.parametrize("order", [1, 2, 4])
+def test_an_arpa_file_has_the_same_probabilities(tmp_path, order):
+    made, path = made_of(TEXT.replace("<unk>", "the"), order), tmp_path / "model.arpa"
+    save_arpa(path, made.ngrams, made.words)
+    logs, p = back_off(path)
+    sizes = [sum(len(words) == length for words in logs) for length in range(1, order + 1)]
+    assert [int(size) for size in re.findall(rb"^ngram \d+=(\d+)$", path.read_bytes(), re.MULTILINE)] == sizes
+    line = ["the", "cat", "sat", "on", "the", "dog", "sat"]
+    for end in range(len(line)):
+        history = ["<s>", *line[:end]][max(0, end + 2 - order) :] if order > 1 else []
+        for word in made.words:
+            assert p(history, word) == pytest.approx(q_of(made, word, ["</s>", *line[:end]]), rel=1e-6)
 
 
 @pytest.mark.parametrize("order", [2, 3, 4])
