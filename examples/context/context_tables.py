@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fairseq_groc.evaluation.context_pictures import Point, draw_accuracies
+from fairseq_groc.evaluation.context_pictures import draw_accuracies
 
 COLUMNS = ["model", "seeds", "perplexity", "known words", "new words", "accuracy", "parameters (M)"]
 
@@ -60,7 +60,7 @@ def spread(values: Sequence[float], form: str = ",.1f") -> str:
 def draw(rows: dict[str, Any], path: Path) -> None:
     """Save accuracy against perplexity, a point for each model and seed."""
     series = {
-        label: [Point(run["perplexity"], run["accuracy"]) for run in runs.values() if "accuracy" in run]
+        label: [(run["perplexity"], run["accuracy"]) for run in runs.values() if "accuracy" in run]
         for label, runs in rows.items()
     }
     draw_accuracies({label: points for label, points in series.items() if points}, path)

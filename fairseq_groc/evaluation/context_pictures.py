@@ -1,6 +1,6 @@
-"""Pictures of what contexts do: maps of their vectors, confusion, accuracy against perplexity, a measure over an option.
+"""Pictures of what contexts do: maps of their vectors, and accuracy against perplexity.
 
-They are those of Jaech and Ostendorf (2018), Figures 1, 3, 5 and 6; Figure 2 is in ``likelihood_ratios``.
+They are those of Jaech and Ostendorf (2018), Figures 1 and 6; Figure 2 is in ``likelihood_ratios``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,14 +22,6 @@ MARKERS = "os^Dv*Px"
 DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
 # where a text may be beside its point: points to the right and up; the nearest first
 PLACES = [(x * away, y * away) for away in (6, 18, 32, 48) for x, y in DIRECTIONS]
-
-
-class Point(NamedTuple):
-    """A model in a picture: its numbers, and what sets it apart from others of its series, or ""."""
-
-    x: float
-    y: float
-    label: str = ""
 
 
 class Label(NamedTuple):
@@ -108,63 +100,21 @@ def _ellipses(axes: Any, points: Floats, groups: NDArray[Any]) -> Iterator[Label
         yield Label(name, float(centre[0]), float(centre[1]), color, "bold")
 
 
-def draw_confusion(confusion: NDArray[np.int64], names: Sequence[str], path: Path) -> None:
-    """Save how many lines of each class (rows) are guessed to be of which (columns).
-
-    Args:
-        confusion: (n, n)
-        names: of the classes, (n)
-    """
-    figure, axes = pyplot().subplots(figsize=[2.5 + 0.45 * len(names)] * 2)
-    shares = confusion / np.maximum(confusion.sum(1, keepdims=True), 1)
-    display = scikit_learn("sklearn.metrics").ConfusionMatrixDisplay(shares, display_labels=names)
-    display.plot(ax=axes, cmap="Blues", colorbar=False, text_kw={"fontsize": 8}, im_kw={"vmin": 0, "vmax": 1})
-    for text, count in zip(display.text_.flat, confusion.flat, strict=True):
-        text.set_text(f"{count:,}" if count else "")
-    axes.set_xticks(axes.get_xticks(), names, rotation=45, ha="right", rotation_mode="anchor", parse_math=False)
-    axes.set_yticks(axes.get_yticks(), names, parse_math=False)
-    axes.set(xlabel="guess", ylabel="context of the line")
-    axes.set_title(f"{confusion.sum():,} lines, coloured by share of the row", fontsize=10)
-    save_figure(figure, path)
-
-
-def draw_accuracies(series: Mapping[str, Sequence[Point]], path: Path) -> None:
+def draw_accuracies(series: Mapping[str, Sequence[tuple[float, float]]], path: Path) -> None:
     """Save accuracy (y) against perplexity (x) of models by class, the best at the upper right, as the paper has them."""
-    figure, axes = _series(series, joined=False)
+    figure, axes = pyplot().subplots(figsize=(7, 4.6))
+    labels = []
+    for number, (name, points) in enumerate(series.items()):
+        color, marker = color_of(name, number), MARKERS[number % len(MARKERS)]
+        axes.plot(*zip(*points, strict=True), linestyle="none", alpha=0.85, color=color, marker=marker, markersize=6)
+        labels.append(Label(name, *max(points, key=lambda point: (point[1], -point[0])), color, "bold"))
+    axes.margins(0.15)
+    axes.grid(alpha=0.25)
     axes.invert_xaxis()
     axes.set(xlabel="perplexity, lower to the right", ylabel="accuracy")
     axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.4g}%")
-    _label_series(axes, series, {name: max(points, key=lambda p: (p.y, -p.x)) for name, points in series.items()})
+    _write_labels(axes, labels, np.array([point for points in series.values() for point in points]))
     save_figure(figure, path)
-
-
-def draw_sweep(series: Mapping[str, Sequence[Point]], option: str, measure: str, path: Path) -> None:
-    """Save a measure (y) over the values of an option (x), such as perplexity over ranks, joined for each series."""
-    figure, axes = _series(series, joined=True)
-    axes.set(xlabel=option, ylabel=measure)
-    _label_series(axes, series, {name: max(points) for name, points in series.items()})
-    save_figure(figure, path)
-
-
-def _series(series: Mapping[str, Sequence[Point]], joined: bool) -> tuple[Any, Any]:
-    figure, axes = pyplot().subplots(figsize=(7, 4.6))
-    for number, (name, points) in enumerate(series.items()):
-        own = sorted(points) if joined else points
-        style = {"color": color_of(name, number), "marker": MARKERS[number % len(MARKERS)], "markersize": 6}
-        axes.plot([p.x for p in own], [p.y for p in own], linestyle="-" if joined else "none", alpha=0.85, **style)
-    axes.margins(0.15)
-    axes.grid(alpha=0.25)
-    return figure, axes
-
-
-def _label_series(axes: Any, series: Mapping[str, Sequence[Point]], named: Mapping[str, Point]) -> None:
-    """Write a series' name at one of its points, and at each point what its label is: no legend."""
-    labels: list[Label] = []
-    for number, (name, points) in enumerate(series.items()):
-        color, chosen = color_of(name, number), named[name]
-        labels.append(Label(f"{name}, {chosen.label}" if chosen.label else name, chosen.x, chosen.y, color, "bold"))
-        labels += [Label(point.label, point.x, point.y, color) for point in points if point.label and point != chosen]
-    _write_labels(axes, labels, np.array([[p.x, p.y] for points in series.values() for p in points]))
 
 
 def _write_labels(axes: Any, labels: Sequence[Label], points: Floats | None) -> None:
