@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 NOTICE = logging.INFO + 5  # what a command found or chose that its user should know, with --verbose or without
+logging.addLevelName(NOTICE, "NOTICE")  # where a library's format shows it
 FAIRSEQ = dict.fromkeys(("fairseq", "fairseq_cli"), logging.WARNING)
 OURS = "fairseq_groc"
 WARNINGS = {**FAIRSEQ, OURS: logging.WARNING}  # all that a program gets to see

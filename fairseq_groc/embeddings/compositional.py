@@ -122,9 +122,9 @@ class SurfaceEncoder(nn.Module):
             return encode(vocabulary, forms)
         if forms is None:
             forms = torch.arange(count, device=self.characters.weight.device)
-        pieces = forms.tensor_split(math.ceil(count / self.chunk))
-        bar = tqdm(pieces, desc="words", unit=" pieces", leave=False, disable=True if self.training else None)
-        return torch.cat([checkpoint(encode, vocabulary, piece, use_reentrant=False) for piece in bar])
+        chunks = forms.tensor_split(math.ceil(count / self.chunk))
+        bar = tqdm(chunks, desc="words", unit=" chunks", leave=False, disable=True if self.training else None)
+        return torch.cat([checkpoint(encode, vocabulary, chunk, use_reentrant=False) for chunk in bar])
 
     def _encode(self, vocabulary: Vocabulary, forms: Tensor | None) -> Tensor:
         return project(self.projection, self._features(vocabulary, forms), self.precision)
