@@ -46,7 +46,8 @@ def serving_speed(results: dict[str, Any]) -> str:
             for kind, found in there.items():
                 times, unit = found["threads"][threads], others["tokens a second"]
                 cells = [cell(times[task], 1000) for task in ("one line", "10-best", "100 lines")]
-                speed = f"{times['tokens a second']:,.0f} | {times['tokens a second'] / unit:.2f}"
+                ratio = times["tokens a second"] / unit
+                speed = f"{times['tokens a second']:,.0f} | {ratio:,.{0 if ratio >= 10 else 2}f}"
                 lines.append(f"| {int(size):,} | {threads} | `{kind}` | {' | '.join(cells)} | {speed} |")
         lines += [f"| {int(size):,} | | `{kind}` | {MISSING} | | | | |" for kind, found in programs.items() if not found]
     return "\n".join([*lines, "", f"{results['machine']}; {results['rounds']} rounds."])
