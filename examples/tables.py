@@ -35,9 +35,8 @@ import equal_time  # noqa: E402
 import findings  # noqa: E402
 import language_tables  # noqa: E402
 from cells import TITLES, brief, table  # noqa: E402
-from experiments import EXPERIMENTS  # noqa: E402
 from quickstart_table import quickstart  # noqa: E402
-from report import pages  # noqa: E402
+from report import found_in, pages  # noqa: E402
 
 RESULTS = PAPERS / "results"
 COVERAGE = EXAMPLES / "languages" / "results" / "coverage.json"
@@ -59,14 +58,15 @@ def loaded(path: Path) -> Any:
 def recipes(folder: Path) -> str:
     """Return a table of what each experiment's runs have cost, those of every setting and seed."""
     rows = []
-    for results in (json.loads(path.read_text()) for name in EXPERIMENTS for path in sorted(folder.glob(f"{name}-*-*.json"))):
+    for results in (found for found in found_in(folder).values() if "experiment" in found):
         runs = {run["checkpoint"]: run["cost"] for row in results["rows"].values() for run in (*row["tried"], *row["runs"])}
         costs = [cost for cost in runs.values() if cost]  # an interrupted run has none
         hours = f"{sum(cost['seconds'] for cost in costs) / 3600:.1f}" + (f" (of {len(costs)})" if len(costs) < len(runs) else "")
         most = (max((cost[key] for cost in costs), default=0) for key in ("peak_gib", "disk_mib"))
-        about = [results["title"].partition(":")[0], TITLES[results["dataset"]], results["scale"]]
-        rows.append([*about, str(len(runs)), hours, "{:.1f}, {:.0f}".format(*most)])
-    return "\n".join(table(["recipe", "text", "scale", "runs", "hours in all", "GiB, MiB on disk a run"], rows))
+        on = "a GPU" if "CPU" not in results["machine"] else ""
+        about = [f"`{results['experiment']}`", TITLES[results["dataset"]], f"`{results['scale']}`"]
+        rows.append([*about, str(len(runs)), " on ".join(filter(None, (hours, on))), "{:.1f}, {:.0f}".format(*most)])
+    return "\n".join(table(["table", "text", "scale", "runs", "hours", "GiB, MiB on disk a run"], rows))
 
 
 def scaling(runs: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ STORIES = {
     "examples/language_model/README.md": (),
     "docs/adaptation.md": (),
     "docs/quickstart.md": ("make ",),  # test_quickstart.py
-    "docs/training.md": ("distributed-rank", "training-speed"),  # test_resume_and_workers.py, test_training_speed.py
+    "docs/training.md": ("distributed-rank", "torchrun", "training-speed"),  # test_resume_and_workers.py, test_training_speed.py
     "docs/vocabularies.md": ("pieces.train",),  # test_piece_marks.py
     "docs/embeddings.md": (),
     "docs/heads.md": (),
@@ -35,7 +35,7 @@ RECIPES = {
     "examples/adaptation/README.md": (),
     "examples/papers/README.md": ("background.py",),  # test_papers_queue.py
     "docs/results.md": (),
-    "docs/performance.md": ("torchrun",),  # test_resume_and_workers.py
+    "docs/performance.md": (),
     "examples/rescoring/README.md": ("examples/rescoring",),  # test_rescoring_example.py
     "examples/subwords/README.md": ("examples/subwords",),  # test_subwords_example.py
     "examples/languages/README.md": ("examples/languages", "make tables"),  # test_languages_example.py

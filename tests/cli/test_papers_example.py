@@ -366,7 +366,7 @@ def test_the_recipes_table_counts_interrupted_runs(monkeypatch, tmp_path):
         run["cost"] = None
     (tmp_path / "choices-ptb-quarter.json").write_text(json.dumps(results))
     made = runpy.run_path(str(ROOT / "examples" / "tables.py"))["recipes"](tmp_path)
-    assert made.endswith("| Penn Treebank | quarter | 4 | 0.0 (of 0) | 0.0, 0 |") and len(made.splitlines()) == 3
+    assert made.endswith("| Penn Treebank | `quarter` | 4 | 0.0 (of 0) | 0.0, 0 |") and len(made.splitlines()) == 3
 
 
 def test_curves_at_equal_time_count_updates_in_steps_of_the_first(commands, tmp_path):

@@ -74,3 +74,20 @@ def test_pictures_are_drawn_from_the_published_numbers(module, tmp_path):
         "equal-time-ptb-quarter.png",
     }
     assert drawn | made_elsewhere == {path.name for path in results.glob("*.png")}
+
+
+def test_changes_are_of_the_seeds_that_both_rows_have(module):
+    def row(**tests):
+        return {"runs": [{"seed": int(seed[1:]), "test": 1.0, "uniform": {"test": test}} for seed, test in tests.items()]}
+
+    rows = {"first": row(s1=100.0, s2=200.0), "one": row(s1=110.0), "both": row(s2=220.0, s1=100.0), "none": row(s3=1.0)}
+    found = {"first": "", "one": "+10.0%", "both": "+5.0% (+10.0%, +0.0%)", "none": ""}
+    assert module("cells").changes(rows) == found
+
+
+def test_the_papers_models_are_larger_unless_ours_have_their_size(module):
+    about = {"title": "T", "experiment": "table-2", "dataset": "ptb"}
+    run = {"seed": 1, "parameters": 1, "test": 2.0, "valid": 3.0, "made": {"updates": 13_280, "in_bf16": False, "machine": "CPU"}}
+    row = {"setting": {"lr": 0.001}, "paper": {"test": 86.2}, "runs": [run], "tried": [{**run, "setting": {"lr": 0.001}}]}
+    for scale, said in (("cpu", "far larger and trained"), ("paper-short", "The paper's models are trained")):
+        assert said in "\n".join(module("report").experiment({**about, "scale": scale, "rows": {"tied": row}}, "stem"))
