@@ -14,7 +14,7 @@ from vocabularies import vocabulary_of
 
 from fairseq_groc.dictionary import load_dictionary
 from fairseq_groc.embeddings.vocabulary import Vocabulary
-from fairseq_groc.lexicon.tables import load_tables
+from fairseq_groc.lexicon.tables_file import load_tables
 
 PARTS = ["conv 1", "conv 2", "conv 3", "conv 4", "conv 5", "conv 6", "highway", "projection", "composition"]
 LSTM = ["LSTM 1, input", "LSTM 1, recurrent", "LSTM 2, input", "LSTM 2, recurrent"]

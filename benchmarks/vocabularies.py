@@ -8,7 +8,8 @@ from pathlib import Path
 from fairseq_groc.dictionary import SPECIAL, load_dictionary, real_words
 from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.lexicon import WordNetLexicon, find_wordnet
-from fairseq_groc.lexicon.tables import build_tables, load_tables, save_tables
+from fairseq_groc.lexicon.tables import build_tables
+from fairseq_groc.lexicon.tables_file import load_tables, save_tables
 
 SUFFIXES = ("", "s", "ed", "ing", "ly", "ness")
 

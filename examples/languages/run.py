@@ -30,7 +30,7 @@ from texts import head, write  # noqa: E402
 from fairseq_groc.dictionary import load_dictionary, real_words  # noqa: E402
 from fairseq_groc.evaluation.results import machine, write_json  # noqa: E402
 from fairseq_groc.evaluation.training_log import read_parameters  # noqa: E402
-from fairseq_groc.lexicon.tables import load_tables  # noqa: E402
+from fairseq_groc.lexicon.tables_file import load_tables  # noqa: E402
 from fairseq_groc.programs import BIN, MEMORY, PLUGIN, check_settings, held, run  # noqa: E402
 
 SAMPLED = "--sampled-update-fraction 0.05 --refresh-interval 20"

@@ -15,7 +15,7 @@ from fairseq_groc.evaluation.loading import data_lexicon, open_split
 from fairseq_groc.evaluation.results import aligned, check_out, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.scoring import Place, score
 from fairseq_groc.lexicon import ThinnedLexicon
-from fairseq_groc.lexicon.tables import FOLDER
+from fairseq_groc.lexicon.tables_file import FOLDER
 from fairseq_groc.modules.probabilities import perplexity
 
 

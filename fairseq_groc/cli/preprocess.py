@@ -13,9 +13,9 @@ from fairseq.data import Dictionary
 
 from fairseq_groc.arguments import add_lexicon_options, positive
 from fairseq_groc.contexts.arrays import write_contexts
-from fairseq_groc.contexts.schema import SplitContexts
 from fairseq_groc.contexts.splits import check_rows, described, read_contexts
 from fairseq_groc.contexts.table import NAME, number_of
+from fairseq_groc.contexts.variables import SplitContexts
 from fairseq_groc.data.archives import DATASETS, fetch, read_archive
 from fairseq_groc.data.cross_domain import SOURCES, cut, sizes_of
 from fairseq_groc.data.fingerprint import folder_dictionary, known_words, note_folder

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_groc.contexts.schema import SplitContexts, Variable
+from fairseq_groc.contexts.variables import SplitContexts, Variable
 from fairseq_groc.errors import DataError
 
 FILE = "context.json"

@@ -13,63 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairseq_groc.contexts.table import NAME, number_of
+from fairseq_groc.contexts.variables import SplitContexts, Variable, by_kind
 from fairseq_groc.errors import DataError, OptionError, shown
 
 MISSING = "missing"  # of --context: nothing is known
 UNKNOWN = "<unknown>"  # in checkpoints, any value that has no vector of its own
 MANY = 0.5  # share of unknown values that is warned of
 logger = logging.getLogger(__name__)
-
-
-class Variable(NamedTuple):
-    """A variable of contexts.
-
-    Args:
-        name: as the column is called
-        kind: "category", "number" or "cycle"
-        values: of a category, those that have a vector, most frequent first; number i + 1 is ``values[i]``, 0 any other or a
-            missing one
-        counts: how many training lines have each of them
-        unknown: how many have another value, or none
-        mean, deviation: of a number, over the training lines that have one
-        period: of a cycle, which starts at 0
-    """
-
-    name: str
-    kind: str
-    values: tuple[str, ...] = ()
-    counts: tuple[int, ...] = ()
-    unknown: int = 0
-    mean: float = 0.0
-    deviation: float = 1.0
-    period: float = 0.0
-
-    @property
-    def described(self) -> str:
-        return {"category": "a category", "number": "a number", "cycle": f"a cycle of {self.period:g}"}[self.kind]
-
-
-class SplitContexts(NamedTuple):
-    """The contexts of the lines of a split, in the numbers of the folder that they are in.
-
-    Args:
-        name: where they are from, for messages
-        variables: of the folder, in the order of its columns: name, kind, values and period
-        categories: (lines, n), the category's value by its number, 0: missing
-        numbers: (lines, m), of numbers and cycles, NaN: missing
-    """
-
-    name: str
-    variables: tuple[Variable, ...]
-    categories: NDArray[np.int32]
-    numbers: NDArray[np.float64]
-
-    def column(self, name: str) -> NDArray[Any]:
-        """Return the numbers of a variable's values, or the numbers that it is, (lines)."""
-        categories, numbers = by_kind(self.variables)
-        if name in (names := [variable.name for variable in categories]):
-            return self.categories[:, names.index(name)]
-        return self.numbers[:, [variable.name for variable in numbers].index(name)]
 
 
 class Contexts(NamedTuple):
@@ -191,12 +141,6 @@ class Schema(NamedTuple):
         categories = [_number_of_value(variable, given.get(variable.name, "")) for variable in self.categories]
         numbers = [_given_number(variable.name, given.get(variable.name, "")) for variable in self.numbers]
         return Contexts(np.array([categories], np.int64), np.array([numbers], np.float64), np.zeros(1, np.int64))
-
-
-def by_kind(variables: Iterable[Variable]) -> tuple[tuple[Variable, ...], tuple[Variable, ...]]:
-    """Return those that are categories, and those that are numbers or cycles."""
-    variables = tuple(variables)
-    return tuple(v for v in variables if v.kind == "category"), tuple(v for v in variables if v.kind != "category")
 
 
 def distinct_rows(categories: NDArray[Any], numbers: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

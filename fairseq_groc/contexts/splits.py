@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from fairseq_groc.contexts.schema import Schema, SplitContexts, Variable, by_kind
+from fairseq_groc.contexts.schema import Schema
 from fairseq_groc.contexts.table import Table, read_table
+from fairseq_groc.contexts.variables import SplitContexts, Variable, by_kind
 from fairseq_groc.errors import DataError, OptionError
 
 

@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from fairseq_groc.data.fingerprint import FILE
 from fairseq_groc.errors import DataError
-from fairseq_groc.lexicon.tables import FOLDER
+from fairseq_groc.lexicon.tables_file import FOLDER
 
 SCRATCH = ".preprocess-unfinished"
 TEXTS = re.compile(r"(train|valid\d*|test\d*)\.(bin|idx|context\.(categories|numbers)\.npy)|context\.json")

@@ -19,7 +19,8 @@ from fairseq_groc.lexicon import (
     open_lexicons,
     sources_of,
 )
-from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, LexiconTables, build_tables, save_tables
+from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, LexiconTables, build_tables
+from fairseq_groc.lexicon.tables_file import save_tables
 from fairseq_groc.logs import NOTICE
 from fairseq_groc.pieces import word_of
 

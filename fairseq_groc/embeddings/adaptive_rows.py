@@ -110,7 +110,5 @@ class AdaptiveRows(WordEmbedding):
             raise OptionError("an adaptive model meets another dictionary on several workers: finetune it on one")
         for i, (table, words) in enumerate(zip(self._tables(), members, strict=True)):
             if table.words != words:
-                moved = WordRows(words, table.weight.size(1)).to(table.weight)
-                moved.draw_new, moved.new_range = table.draw_new, table.new_range
-                self.bins[i] = moved
+                self.bins[i] = WordRows(words, table.weight.size(1), table.new).to(table.weight)
         self._place = self._places().to(self._place.device)

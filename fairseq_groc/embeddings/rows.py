@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,22 +17,39 @@ from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.modules.packed_state import pack, unpack
 
 
+class NewRows(NamedTuple):
+    """How rows of words that a checkpoint lacks begin.
+
+    Args:
+        drawn: from the normal distribution that has the mean and covariance of the others; then they count as known (Hewitt 2021)
+        limit: otherwise uniformly from minus to plus this (GroC, section 5.1, before finetuning); 0: they are 0
+    """
+
+    drawn: bool = False
+    limit: float = 0.0
+
+
+ZEROS = NewRows()
+
+
 @register_embedding("rows")
 class WordRows(WordEmbedding):
     """A (V, width) parameter whose checkpoint carries the words, so that rows find their place in any dictionary.
 
-    Words without a row in the checkpoint get zeros, or where ``new_range`` is above 0 numbers drawn uniformly from so far below
-    to so far above it (GroC, section 5.1, before finetuning), and are ``unknown`` until the rows are trained; or, with
-    ``draw_new``, rows from the normal distribution that has the mean and covariance of the others, which count as known
-    (Hewitt 2021).
+    Words without a row in the checkpoint are ``unknown`` until the rows are trained, unless they are drawn like the others.
+
+    Args:
+        words: V
+        width: of a row
+        new: how rows of words begin that a checkpoint lacks; the matrices that the rows are a part of say it, too
     """
 
     is_table, computes = True, False
     _missing: Tensor
 
-    def __init__(self, words: Sequence[str], width: int):
+    def __init__(self, words: Sequence[str], width: int, new: NewRows = ZEROS):
         super().__init__()
-        self.draw_new, self.new_range = False, 0.0
+        self.new = new
         self.part = slice(None)  # which rows are read: see ``growth.rows_of``
         self.words = list(words)
         self.weight = nn.Parameter(torch.zeros(len(self.words), width))
@@ -56,7 +73,7 @@ class WordRows(WordEmbedding):
         The parameter is a new one then: an optimizer that was made before keeps the old one.
         """
         missing = self._missing if self._any_missing else torch.zeros_like(self._missing)
-        old, drawn = self.weight.detach(), self.draw_new and bool(self._example_rows())
+        old, drawn = self.weight.detach(), self.new.drawn and bool(self._example_rows())
         new = draw_like(old[self._example_rows()], words) if drawn else old.new_zeros(len(words), old.size(1))
         self.weight = nn.Parameter(self._growing.append(old, new), requires_grad=self.weight.requires_grad)
         self._missing = torch.cat([missing, missing.new_full((len(words),), not drawn)])
@@ -102,11 +119,11 @@ class WordRows(WordEmbedding):
         new = [word for word, never in zip(self.words, missing.tolist(), strict=True) if never]
         # in the checkpoint's order: so a word's row is the same whatever dictionary the others come in
         self._trained, self._examples = source.argsort()[len(new) :].tolist(), None
-        if self.draw_new and new and self._example_rows():
+        if self.new.drawn and new and self._example_rows():
             moved[missing] = draw_like(moved[self._example_rows()], new)
             missing = torch.zeros_like(missing)
-        elif self.new_range > 0:
-            moved[missing] = uniform_rows(len(new), moved.size(1), self.new_range, name).to(moved)
+        elif self.new.limit > 0:
+            moved[missing] = uniform_rows(len(new), moved.size(1), self.new.limit, name).to(moved)
         state_dict[prefix + "weight"] = moved
         self._missing.copy_(missing)
         self._any_missing = bool(missing.any())

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_groc.contexts.schema import Contexts, Schema, Variable
+from fairseq_groc.contexts.schema import Contexts, Schema
+from fairseq_groc.contexts.variables import Variable
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.scoring import Place, blocks

@@ -14,7 +14,7 @@ from fairseq_groc.embeddings.base import WordEmbedding
 from fairseq_groc.embeddings.compositional import CompositionalEmbedding
 from fairseq_groc.embeddings.corrections import Corrections
 from fairseq_groc.embeddings.growth import GrowingRows, add_words, rows_of, vocabulary_of
-from fairseq_groc.embeddings.rows import WordRows
+from fairseq_groc.embeddings.rows import ZEROS, NewRows, WordRows
 from fairseq_groc.embeddings.sampled_updates import ALL_UPDATES, SampledUpdates, Step, Updates, generator, is_frozen
 from fairseq_groc.embeddings.sampled_words import SampledWords
 from fairseq_groc.embeddings.vocabulary import Vocabulary
@@ -44,6 +44,7 @@ class WordMatrices(nn.Module):
         corrections: of the embeddings
         updates: what steps of training compute of composed words, once they are told of each (``begin_step``)
         file: where evaluation keeps its matrices, too, for other processes
+        new_rows: how rows of words begin that a checkpoint lacks, also in a head of a user's own; corrections begin at 0
         context_rows: of each word, what meets a line's context (Jaech and Ostendorf 2018, eq. 6): behind the numbers of E_out
 
     Sparse updates keep "the output embedding frozen" and train "the rest of the network" (GroC, appendix B.4). Its parameters
@@ -65,6 +66,7 @@ class WordMatrices(nn.Module):
         corrections: Corrections | None = None,
         updates: Updates = ALL_UPDATES,
         file: Path | None = None,
+        new_rows: NewRows = ZEROS,
         context_rows: WordRows | None = None,
     ):
         super().__init__()
@@ -72,6 +74,10 @@ class WordMatrices(nn.Module):
         self.head = head
         self.corrections = corrections
         self.context_rows = context_rows
+        corrected = [] if corrections is None else list(corrections.modules())
+        for module in self.modules():
+            if isinstance(module, WordRows) and module not in corrected:
+                module.new = new_rows
         self.vocabulary = vocabulary
         self.register_buffer("impossible", impossible, persistent=False)
         self._kept: Matrices | None = None

@@ -14,14 +14,13 @@ from fairseq_groc.data.fingerprint import piece_mark
 from fairseq_groc.data.stream_dataset import open_text
 from fairseq_groc.embeddings.base import WordEmbedding
 from fairseq_groc.embeddings.corrections import Corrections
-from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.embeddings.sampled_updates import Updates
 from fairseq_groc.embeddings.vocabulary import Spelling, Vocabulary
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.bins import count_occurrences
-from fairseq_groc.lexicon.tables import LexiconTables, load_tables
+from fairseq_groc.lexicon.tables import LexiconTables
+from fairseq_groc.lexicon.tables_file import load_tables
 from fairseq_groc.models.building import lexicon_parts, needs_spellings, ngram_widths
-from fairseq_groc.models.word_matrices import WordMatrices
 from fairseq_groc.options import SHARED_OPTIONS
 
 logger = logging.getLogger(__name__)
@@ -96,19 +95,6 @@ def computation_of(cfg: Any, embedding: type[WordEmbedding]) -> dict[str, Any]:
         logger.warning("sparse and sampled updates change nothing: only compositional word embeddings are computed")
     options = {name: getattr(cfg, name) for name in ("encoding_chunk", "encode_in_bf16")}
     return {"computation": options, "updates": updates, "file": file}
-
-
-def begin_new_rows(matrices: WordMatrices, draw: bool, limit: float) -> None:
-    """Say how rows of words that a checkpoint lacks begin, in whatever part of a model they are.
-
-    Args:
-        draw: with the mean and covariance of the others
-        limit: otherwise uniformly from minus to plus this
-    """
-    corrections = [] if matrices.corrections is None else list(matrices.corrections.modules())
-    for module in matrices.modules():
-        if isinstance(module, WordRows) and module not in corrections:
-            module.draw_new, module.new_range = draw, limit
 
 
 def begin_corrections(corrections: Corrections, cfg: Any, dictionary: Any) -> None:

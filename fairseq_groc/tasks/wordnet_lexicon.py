@@ -17,6 +17,7 @@ from fairseq_groc.adapters import ADAPTERS, Adapter, AdapterSettings
 from fairseq_groc.data.fingerprint import check_dictionary, folder_dictionary
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
 from fairseq_groc.embeddings import EMBEDDINGS
+from fairseq_groc.embeddings.rows import NewRows
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.stored import tuned_adapters
 from fairseq_groc.heads import HEADS
@@ -27,7 +28,6 @@ from fairseq_groc.options import default_settings, head_settings, refuse_unused_
 from fairseq_groc.tasks.adapting import check_text, make_adapter, report_impossible
 from fairseq_groc.tasks.building import (
     begin_corrections,
-    begin_new_rows,
     complete,
     computation_of,
     lexicon_vocabulary,
@@ -118,8 +118,8 @@ class WordnetLexiconTask(StreamTask):
             raise OptionError(f"--task wordnet_lexicon trains language models, and {type(model).__name__} is none")
         vocabulary, tables = lexicon_vocabulary(self.cfg, self.dictionary, settings)
         computation = computation_of(self.cfg, embedding_of(settings))
-        attach_head(model.decoder, settings, vocabulary, options.init_range, schema=schema, **computation)
-        begin_new_rows(model.decoder.matrices, self.cfg.draw_new_rows, options.init_range if self._trains else 0.0)
+        new_rows = NewRows(self.cfg.draw_new_rows, options.init_range if self._trains else 0.0)
+        attach_head(model.decoder, settings, vocabulary, options.init_range, new_rows=new_rows, schema=schema, **computation)
         model.decoder.any_lexicon = self.cfg.any_lexicon
         if tables is not None:
             model.decoder.origin, model.decoder.made = tables.origin, tables.word_digests()

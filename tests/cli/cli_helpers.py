@@ -12,7 +12,7 @@ from pathlib import Path
 
 import forked_programs
 
-from fairseq_groc.lexicon.tables import FILE, FOLDER, HEADER
+from fairseq_groc.lexicon.tables_file import FILE, FOLDER, HEADER
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent

@@ -6,7 +6,7 @@ import shutil
 import torch
 from cli_helpers import COMPOSED, PLUGIN, ROOT, TRAINING, small
 
-from fairseq_groc.lexicon.tables import FILE, FOLDER
+from fairseq_groc.lexicon.tables_file import FILE, FOLDER
 
 VALID = ["--valid-subset", "valid,valid1"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_groc.lexicon.tables import load_tables
+from fairseq_groc.lexicon.tables_file import load_tables
 
 MINI = ["--lexicon-path", "tests/fixtures/mini.tsv"]
 

@@ -10,7 +10,7 @@ from test_bad_checkpoints import one_line
 
 from fairseq_groc.data.fingerprint import piece_mark
 from fairseq_groc.lexicon.base import Entry, Relation
-from fairseq_groc.lexicon.tables import load_tables
+from fairseq_groc.lexicon.tables_file import load_tables
 
 LEXICON = ["--lexicon-path", "tests/fixtures/mini.tsv"]
 LINES = ["▁the ▁cat ▁s at", "▁a ▁dog ▁sat ▁on ▁the ▁cat s", "▁the ▁dog s ▁r un cat"] * 8

@@ -11,7 +11,7 @@ from cli_helpers import PLUGIN, evaluated, tokens_of
 
 from fairseq_groc.dictionary import load_dictionary
 from fairseq_groc.evaluation.loading import load
-from fairseq_groc.lexicon.tables import load_tables
+from fairseq_groc.lexicon.tables_file import load_tables
 
 
 def sharded(commands, corpus, model, *options):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fairseq_groc.contexts.arrays import open_contexts, write_contexts
-from fairseq_groc.contexts.schema import Variable
 from fairseq_groc.contexts.splits import contexts_of
+from fairseq_groc.contexts.variables import Variable
 from fairseq_groc.errors import DataError
 
 ROWS = {"train": ["topic year", "a 1990", "b -", "a 1980"], "valid": ["year topic", "- x", "7 b"]}

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_groc.contexts.schema import Contexts, Schema, Variable, distinct_rows
+from fairseq_groc.contexts.schema import Contexts, Schema, distinct_rows
 from fairseq_groc.contexts.splits import contexts_of
+from fairseq_groc.contexts.variables import Variable
 from fairseq_groc.errors import DataError, OptionError
 
 TRAINING = ["topic year hour", "a 1990 1", "b 2000 2", "c - 3", "b 1980 4", "- 1990 5", "b 1990 6", "a - -"]

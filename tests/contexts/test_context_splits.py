@@ -2,9 +2,9 @@
 
 import pytest
 
-from fairseq_groc.contexts.schema import Variable
 from fairseq_groc.contexts.splits import check_rows, contexts_of, described, read_contexts
 from fairseq_groc.contexts.table import read_table
+from fairseq_groc.contexts.variables import Variable
 from fairseq_groc.errors import DataError, OptionError
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from fairseq_groc.embeddings.rows import WordRows, draw_like
+from fairseq_groc.embeddings.rows import NewRows, WordRows, draw_like
 
 
 def trained(words):
@@ -118,7 +118,7 @@ def test_rows_that_are_all_the_same_are_drawn_the_same():
 def test_words_that_fill_a_dictionary_are_no_example_for_new_ones():
     old, new = WordRows(["<s>", "a", "b", "madeupword0000"], 1), WordRows(["a", "new", "b"], 1)
     old.weight.data.copy_(torch.tensor([[50.0], [1], [1], [99]]))
-    new.draw_new = True
+    new.new = NewRows(drawn=True)
     load(new, old.state_dict())
     assert new.weight.tolist() == [[1], [1], [1]]
 
@@ -145,7 +145,7 @@ def test_a_word_is_unknown_where_none_of_the_averaged_had_a_row():
 def test_drawn_rows_are_known_and_the_others_are_kept():
     old, new = WordRows(["a", "b", "c"], 2), WordRows(["c", "new", "a"], 2)
     old.weight.data.copy_(torch.tensor([[1.0, 2], [3, 5], [8, 13]]))
-    new.draw_new, state = True, old.state_dict()
+    new.new, state = NewRows(drawn=True), old.state_dict()
     new.upgrade_state_dict_named(state, "")
     new.load_state_dict(state)
     assert new.unknown() is None and new.weight[[0, 2]].tolist() == [[8, 13], [1, 2]] and bool((new.weight[1] != 0).all())
@@ -155,7 +155,7 @@ def test_new_rows_for_training_are_random_and_unknown_until_then():
     words, state = ["a", *(f"new{i}" for i in range(400)), "b"], trained(["a", "b"]).state_dict()
     first, again, other = WordRows(words, 2), WordRows(words, 2), WordRows(words, 2)
     for rows, name in ((first, "x"), (again, "x"), (other, "y")):
-        rows.new_range = 0.05
+        rows.new = NewRows(limit=0.05)
         rows.upgrade_state_dict_named(named := {f"{name}.{key}": value for key, value in state.items()}, name)
         rows.load_state_dict({key.split(".", 1)[1]: value for key, value in named.items()}, strict=True)
     assert first.weight[[0, -1]].tolist() == [[1, 1], [2, 2]]

@@ -11,7 +11,8 @@ import pytest
 from fairseq_groc.dictionary import words_fingerprint
 from fairseq_groc.errors import TablesError
 from fairseq_groc.lexicon import Entry, NoLexicon
-from fairseq_groc.lexicon.tables import _DTYPES, FILE, FOLDER, FORMAT, HEADER, Origin, build_tables, load_tables, save_tables
+from fairseq_groc.lexicon.tables import Origin, build_tables
+from fairseq_groc.lexicon.tables_file import _DTYPES, FILE, FOLDER, FORMAT, HEADER, load_tables, save_tables
 
 WORDS = ["<s>", "<pad>", "</s>", "<unk>", "cat", "dog", "zzz"]
 REMEDY = "Rebuild them: python -m fairseq_groc tables"

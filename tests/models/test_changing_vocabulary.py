@@ -8,7 +8,7 @@ import torch
 from decoders import DECODERS
 
 from fairseq_groc.adapters import Adapter, AdapterSettings
-from fairseq_groc.embeddings.rows import WordRows
+from fairseq_groc.embeddings.rows import NewRows, WordRows
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.heads import HEADS
 from fairseq_groc.lexicon import Entry, NoLexicon, Relation
@@ -148,7 +148,7 @@ def test_a_drawn_row_is_a_word_s_own(models, head):
     model, _ = models("groc_lstm_lm", head)
     for rows in model.modules():
         if isinstance(rows, WordRows):
-            rows.draw_new = True
+            rows.new = NewRows(drawn=True)
     model.add_words(NEW[:1])
     model.add_words(NEW[1:])
     drawn, lprobs = model.decoder.matrices()[0][11:], lprobs_of(model)
@@ -170,7 +170,7 @@ def test_drawn_rows_are_those_of_a_model_loaded_with_the_words(model_of, head, u
         model = model_of(words, **options)
         for rows in model.modules():
             if isinstance(rows, WordRows):
-                rows.draw_new = True
+                rows.new = NewRows(drawn=True)
         model.load_state_dict(dict(state))
         if used:
             lprobs_of(model, TOKENS.clamp(max=7))

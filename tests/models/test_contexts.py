@@ -6,7 +6,8 @@ import torch
 from decoders import DECODERS
 
 from fairseq_groc.adapters import Adapter, AdapterSettings
-from fairseq_groc.contexts.schema import Contexts, Schema, Variable
+from fairseq_groc.contexts.schema import Contexts, Schema
+from fairseq_groc.contexts.variables import Variable
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.encoders import ENCODERS
 from fairseq_groc.errors import OptionError

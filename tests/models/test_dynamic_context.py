@@ -6,7 +6,8 @@ import torch
 from dynamics import BLOCK, DECAY, EOS, EPSILON, PAD, SETTINGS, WORDS, adapt, random_statistics, scores_of
 
 from fairseq_groc.adapters.statistics import load_statistics, path_of, save_statistics
-from fairseq_groc.contexts.schema import Contexts, Schema, Variable
+from fairseq_groc.contexts.schema import Contexts, Schema
+from fairseq_groc.contexts.variables import Variable
 from fairseq_groc.encoders import ENCODERS
 from fairseq_groc.errors import OptionError
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fairseq_groc.adapters import Adapter, AdapterSettings
-from fairseq_groc.embeddings.rows import WordRows
+from fairseq_groc.embeddings.rows import NewRows, WordRows
 from fairseq_groc.errors import DataError
 from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
 from fairseq_groc.open_vocabulary.new_words import NewWordMass, NewWords
@@ -31,7 +31,7 @@ def model_with(model_of, stock_model):
         model = model_of(WORDS, **options) if arch == "groc_lstm_lm" else stock_model(arch, head, WORDS)
         for rows in model.modules():
             if isinstance(rows, WordRows):
-                rows.draw_new = True
+                rows.new = NewRows(drawn=True)
         for parameter in model.decoder.matrices.parameters():
             parameter.data.mul_(3)  # far from uniform
         if adapters is not None:

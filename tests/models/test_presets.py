@@ -6,7 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fairseq_groc.contexts.schema import Schema, Variable
+from fairseq_groc.contexts.schema import Schema
+from fairseq_groc.contexts.variables import Variable
 from fairseq_groc.dictionary import predictable_words
 from fairseq_groc.heads import HEADS
 from fairseq_groc.models.attaching import attach_head

@@ -7,11 +7,12 @@ import torch
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 
 from fairseq_groc.data.stream_dataset import StreamDataset
+from fairseq_groc.embeddings.rows import NewRows
 from fairseq_groc.embeddings.sampled_updates import Updates, is_frozen
 from fairseq_groc.embeddings.sampled_words import SampledWords
 from fairseq_groc.errors import OptionError
 from fairseq_groc.models.building import embedding_of
-from fairseq_groc.tasks.building import begin_corrections, begin_new_rows, computation_of
+from fairseq_groc.tasks.building import begin_corrections, computation_of
 from fairseq_groc.tasks.config import WordnetLexiconConfig
 from fairseq_groc.tasks.wordnet_lexicon import WordnetLexiconTask
 
@@ -124,7 +125,7 @@ OPTIONS = dict(
 def matrices_of(model_of, head="compositional_output", corrections="none", **options):
     """Return the matrices of a model whose task has some options."""
     settings = {"output_head": head}
-    computation = computation_of(WordnetLexiconConfig(**options), embedding_of(settings))
+    computation = {**computation_of(WordnetLexiconConfig(**options), embedding_of(settings)), "new_rows": NewRows(True, 0.3)}
     return model_of(WORDS, head, computation, **({} if head == "tied" else {"corrections": corrections})).decoder.matrices
 
 
@@ -135,15 +136,12 @@ def test_options_reach_the_word_embeddings(model_of):
     assert (words.embedding.surface.chunk, words.embedding.surface.training_precision) == (9, torch.bfloat16)
     corrected = matrices_of(model_of, corrections="both", **OPTIONS)
     assert isinstance(corrected.sampled, SampledWords) and corrected.sampled.embeddings.interval == 5
-    begin_new_rows(corrected, draw=True, limit=0.3)
-    rows = corrected.corrections.rows
-    assert (rows.new_range, rows.draw_new) == (0.0, False)  # a word that is new is its composed self
+    assert corrected.corrections.rows.new == (False, 0.0)  # a word that is new is its composed self
     plain = matrices_of(model_of)
     assert plain.sampled is None and plain.embedding.surface.training_precision is None
     rows = matrices_of(model_of, "tied", **OPTIONS)
     assert rows.updates.probability == 1 and rows.sampled is None
-    begin_new_rows(rows, draw=True, limit=0.3)
-    assert (rows.embedding.new_range, rows.embedding.draw_new) == (0.3, True)
+    assert rows.embedding.new == (True, 0.3)
 
 
 def test_words_of_all_folders_get_a_correction(model_of, monkeypatch):

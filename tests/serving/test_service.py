@@ -11,7 +11,8 @@ import pytest
 import torch
 from serving_models import WORDS
 
-from fairseq_groc.contexts.schema import Schema, Variable
+from fairseq_groc.contexts.schema import Schema
+from fairseq_groc.contexts.variables import Variable
 from fairseq_groc.embeddings.compositional import CompositionalEmbedding, SurfaceEncoder
 from fairseq_groc.embeddings.growth import vocabulary_of
 from fairseq_groc.errors import OptionError
