@@ -86,6 +86,7 @@ def test_corrections_need_both_sides_dropout_and_width():
     tied = perplexities("table-2-ptb-quarter")["tied"]
     assert all(ours < found[f"{width} numbers a word"] < tied for width in (16, 32, 64))
     assert ours < found["no relations, no definitions"]
+    assert 1.015 * ours < found["an output network in place of the map"] < found["no map of h"]
     assert found["composed words learn as fast as the rest"] > 1.03 * ours
 
 
@@ -134,6 +135,16 @@ def test_it_leads_at_equal_time_and_beside_an_ngram():
         for label in (OURS, ALWAYS)
     )
     assert min(ours) >= 1 > max(always)
+
+
+def test_bilinear_leads_at_equal_time_on_all_of_penn_treebank(module):
+    equal_time, times = module("equal_time"), ROOT / "benchmarks" / "results" / "step-by-step-small.json"
+    curves, _ = equal_time.of_files(RESULTS / "table-2-ptb-cpu.json", times, "tied")
+    end = curves["tied"][-1][0]
+    for place in (end / 4, end / 2, end):
+        found = {label: equal_time.at(curve, place) for label, curve in curves.items()}
+        assert min((label for label in found if found[label]), key=found.get) == "bilinear"
+    assert sorted(found, key=found.get)[1] == OURS and found[OURS] < 1.02 * found["bilinear"]
 
 
 def test_weights_that_begin_small_cost_more_than_the_head():
