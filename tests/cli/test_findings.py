@@ -34,6 +34,12 @@ def test_small_groc_with_corrections_leads_on_every_text(text):
     assert max(found.values()) < json.loads((RESULTS / f"table-2-{text}.json").read_text())["ngram"]["test"]
 
 
+def test_corrections_and_groc_are_close_when_training_lasts_longer():
+    rows = rows_of("table-2-ptb-quarter-long")
+    ours, groc = ([round(run["uniform"]["test"], 1) for run in rows[label]["runs"]] for label in (OURS, "GroC"))
+    assert max(ours) < min(groc) and (ours[1], groc[1]) == (168.7, 169.4)
+
+
 def test_at_the_papers_size_groc_leads_and_corrections_lose():
     found = {label: row["runs"][0]["test"] for label, row in rows_of("table-2-ptb-paper-short").items()}
     assert sorted(found, key=found.get) == ["GroC", "tied", OURS, "deep residual"]
