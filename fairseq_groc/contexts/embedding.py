@@ -28,9 +28,9 @@ class ContextEmbedding(nn.Module):
     b begins at 1 as in the released program. One variable's vector is c; those of several are concatenated and mapped to c by
     tanh(W x + b).
 
-    A missing number counts as the mean of training. A missing or unknown category has a row of its own where training had such
-    lines or ``dropout``; otherwise it is the mean of the values' rows, each counted as often as in training. Rows move by the
-    values' names from one checkpoint to another.
+    A missing number counts as the mean of training. A missing or unknown category has a row of its own where training had
+    ``dropout``, or as many such lines as of the rarest value; otherwise it is the mean of the values' rows, each counted as often
+    as in training. Rows move by the values' names from one checkpoint to another.
 
     Args:
         variables: what contexts have

@@ -167,7 +167,8 @@ def _learned(variable: Variable, arrays: SplitContexts, threshold: int) -> Varia
             enough = f"{_count(len(kept), 'value')} of {seen:,} in {_count(threshold, 'training line')} or more"
             raise OptionError(f"{where}: has {enough}: expected two. Give a smaller --context-threshold, or leave it out.")
         values, kept_counts = tuple(variable.values[i] for i in kept), tuple(int(counts[i]) for i in kept)
-        return variable._replace(values=values, counts=kept_counts, unknown=len(column) - sum(kept_counts))
+        rest = len(column) - sum(kept_counts)
+        return variable._replace(values=values, counts=kept_counts, unknown=rest if rest >= min(kept_counts) else 0)
     known = column[~np.isnan(column)]
     if not len(known) or known.min() == known.max():
         same = f"is {known[0]:g} wherever it is given" if len(known) else "is missing in every line"

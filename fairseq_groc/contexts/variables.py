@@ -18,7 +18,8 @@ class Variable(NamedTuple):
         values: of a category, those that have a vector, most frequent first; number i + 1 is ``values[i]``, 0 any other or a
             missing one
         counts: how many training lines have each of them
-        unknown: how many have another value, or none
+        unknown: how many have another value, or none; 0 also where they are fewer than the lines of the rarest value, and too
+            few to learn a vector from
         mean, deviation: of a number, over the training lines that have one
         period: of a cycle, which starts at 0
     """

@@ -47,6 +47,14 @@ def test_rare_values_are_unknown(training):
     assert [row[0] for row in rows_of(rare.rows(training))] == [[2], [1], [0], [1], [0], [1], [2]]
 
 
+@pytest.mark.parametrize(
+    "rows, unknown", [("aabb", 0), ("aabb-", 0), ("aaabb-", 0), ("aaabb--", 2), ("aaabb-c", 2), ("aabbc", 0)]
+)
+def test_fewer_unknown_lines_than_the_rarest_value_has_count_as_none(split, rows, unknown):
+    variable = Schema.of_training(split("topic", *rows), 2).variables[0]
+    assert variable.unknown == unknown and len(variable.values) == 2
+
+
 def test_rows_by_hand(schema, training):
     expected = [([2], [1990, 1]), ([1], [2000, 2]), ([3], [None, 3]), ([1], [1980, 4]), ([0], [1990, 5]), ([1], [1990, 6]),
                 ([2], [None, None])]  # fmt: skip
