@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,11 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fairseq_groc.contexts.table import NAME, number_of
+from fairseq_groc.contexts.typed import assignments, number_of_value, plain, typed_number
 from fairseq_groc.contexts.variables import SplitContexts, Variable, by_kind
 from fairseq_groc.errors import DataError, OptionError, shown
 
-MISSING = "missing"  # of --context: nothing is known
 UNKNOWN = "<unknown>"  # in checkpoints, any value that has no vector of its own
 MANY = 0.5  # share of unknown values that is warned of
 logger = logging.getLogger(__name__)
@@ -129,17 +127,17 @@ class Schema(NamedTuple):
     def parse(self, text: str | Mapping[str, Any]) -> Contexts:
         """Return one context: ``topic=sports,year=1990``, or a mapping; what is not named is missing, ``missing`` names nothing.
 
-        A value that the model does not know is unknown, which is warned of.
+        A value that the model does not know is unknown, which is warned of once.
 
         Raises:
             OptionError: a variable that the model does not have, or a number that is none.
         """
-        given = _assignments(text) if isinstance(text, str) else {name: _plain(value) for name, value in text.items()}
+        given = assignments(text) if isinstance(text, str) else {name: plain(value) for name, value in text.items()}
         names = [variable.name for variable in self.variables]
         if unknown := [name for name in given if name not in names]:
             raise OptionError(f"context {shown(unknown[0])}: the model has no such variable. It has {_listed(names)}.")
-        categories = [_number_of_value(variable, given.get(variable.name, "")) for variable in self.categories]
-        numbers = [_given_number(variable.name, given.get(variable.name, "")) for variable in self.numbers]
+        categories = [number_of_value(one.name, given.get(one.name, ""), one.values) for one in self.categories]
+        numbers = [typed_number(one.name, given.get(one.name, "")) for one in self.numbers]
         return Contexts(np.array([categories], np.int64), np.array([numbers], np.float64), np.zeros(1, np.int64))
 
 
@@ -206,38 +204,6 @@ def _renumbered(ours: Variable, values: tuple[str, ...], arrays: SplitContexts) 
             f"lines of, the first is {shown(values[unknown[0] - 1])}: they are read as if it were missing"
         )
     return found
-
-
-def _assignments(text: str) -> dict[str, str]:
-    """Return names with values; a value may have commas, but none before a name and =."""
-    if text.strip() == MISSING:
-        return {}
-    found: dict[str, str] = {}
-    for part in re.split(rf",(?=\s*{NAME}\s*=)", text):
-        name, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or not name:
-            raise OptionError(f"context {shown(text)}: expected NAME=VALUE,NAME=VALUE, or {MISSING}")
-        if name in found:
-            raise OptionError(f"context {shown(text)}: {name} has two values: give one")
-        found[name] = value
-    return found
-
-
-def _plain(value: Any) -> str:
-    return "" if value is None else str(value).strip()
-
-
-def _number_of_value(variable: Variable, value: str) -> int:
-    if value and value not in variable.values:
-        logger.warning(f"warning: context {variable.name}={value}: the model does not know this value, and takes it as missing")
-    return variable.values.index(value) + 1 if value in variable.values else 0
-
-
-def _given_number(name: str, value: str) -> float:
-    number = number_of(value) if value else np.nan
-    if number is None:
-        raise OptionError(f"context {name}={value}: expected a finite number")
-    return number
 
 
 def _listed(names: Iterable[str]) -> str:

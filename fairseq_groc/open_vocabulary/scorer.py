@@ -107,20 +107,26 @@ class OpenVocabularyScorer:
         self._new_words = NewWords(SpellingModel(spellings), self._dictionary.symbols)
         self._previous, self._begin, self._line = self._dictionary.eos(), 0, 0
 
-    def score(self, line: str) -> tuple[float, int]:
+    def score(self, line: str, context: Any = None) -> tuple[float, int]:
         """Return the log-probability of a line, ``</s>`` included, and its number of tokens.
+
+        Args:
+            context: of the line, as a batch of one has it (``Contexts.of_lines``); None: that of all lines
 
         Raises:
             DataError: a symbol of fairseq's as a word; then nothing of the line was counted or added.
         """
         before = self.totals.log_probability, self.totals.impossible
-        tokens = len(self.score_tokens(line))
+        tokens = len(self.score_tokens(line, context))
         impossible = self.totals.impossible > before[1]
         return -math.inf if impossible else self.totals.log_probability - before[0], tokens
 
     @torch.no_grad()
-    def score_tokens(self, line: str) -> list[float]:
+    def score_tokens(self, line: str, context: Any = None) -> list[float]:
         """Return the log-probability of each word of a line, and of ``</s>``; -inf of what is impossible.
+
+        Args:
+            context: as in ``score``
 
         Raises:
             DataError: as in ``score``.
@@ -131,7 +137,7 @@ class OpenVocabularyScorer:
             self._previous, self._begin = self._dictionary.eos(), 0
         rest, paid = [*words, self._dictionary.eos_word], list[float]()
         for start in range(0, len(rest), self._block):
-            paid += self._count(self._read(rest[start : start + self._block]))
+            paid += self._count(self._read(rest[start : start + self._block]), context)
         self.totals.characters += sum(len(word) + 1 for word in words) + (not words)
         self._line += 1
         return paid
@@ -169,12 +175,14 @@ class OpenVocabularyScorer:
         tokens = torch.tensor([self._dictionary.indices[word] for word in words], device=self._decoder.matrices.impossible.device)
         return _Piece(tokens, spelled, torch.tensor(sizes, device=tokens.device))
 
-    def _count(self, piece: _Piece) -> list[float]:
+    def _count(self, piece: _Piece, context: Any) -> list[float]:
         """Count a piece; return the log-probability of each token."""
         wanted = [
             self._dictionary.unk() if new is not None else int(t) for t, new in zip(piece.tokens, piece.spelled, strict=True)
         ]
-        lprobs = numbers_of("model", self._lprobs(piece).gather(1, torch.tensor(wanted, device=piece.tokens.device).unsqueeze(1)))
+        lprobs = numbers_of(
+            "model", self._lprobs(piece, context).gather(1, torch.tensor(wanted, device=piece.tokens.device).unsqueeze(1))
+        )
         totals, each = self.totals, []
         for known, spelled in zip(lprobs.squeeze(1).double().tolist(), piece.spelled, strict=True):
             new, paid = spelled is not None, known
@@ -194,12 +202,14 @@ class OpenVocabularyScorer:
             totals.spelled += spelled or 0.0
         return each
 
-    def _lprobs(self, piece: _Piece) -> Tensor:
+    def _lprobs(self, piece: _Piece, context: Any = None) -> Tensor:
         """Return the log-probabilities, (T, V), of every position over its own vocabulary; LOG_ZERO for words met later."""
         decoder, count = self._decoder, len(piece.tokens)
         source = torch.cat([piece.tokens.new_tensor([self._previous]), piece.tokens[:-1]]).unsqueeze(0)  # (1, T)
         block = Block("scored", 0 if self._running else self._line, 0, self._begin, self._begin + count)
-        h, extra, (outputs, bias) = decoder.without_scores(self._model, {"src_tokens": source, "block": block})
+        h, extra, (outputs, bias) = decoder.without_scores(
+            self._model, {"src_tokens": source, "block": block, "context": context}
+        )
         self._previous, self._begin = int(piece.tokens[-1]), block.end
         scores, begin = [], 0
         for size, length in zip(*(x.tolist() for x in piece.sizes.unique_consecutive(return_counts=True)), strict=True):

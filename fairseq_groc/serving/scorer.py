@@ -196,16 +196,9 @@ class Scorer:
 
     def _score_open(self, texts: Sequence[str], contexts: Contexts | None) -> list[LineScore]:
         assert self.open is not None
-        scores, before = [], self.decoder.given_context
+        own = [None if contexts is None else contexts.of_lines(np.array([i])) for i in range(len(texts))]
         with self.gate.writing():
-            try:
-                for i, text in enumerate(texts):
-                    if contexts is not None:
-                        self.decoder.given_context = contexts.of_lines(np.array([i]))
-                    scores.append(LineScore(*self.open.score(text)))
-            finally:
-                self.decoder.given_context = before
-        return scores
+            return [LineScore(*self.open.score(text, context)) for text, context in zip(texts, own, strict=True)]
 
     def _contexts(self, context: Context, lines: int) -> Contexts:
         """Return the contexts of lines, one each."""

@@ -10,7 +10,9 @@ import torch
 from cli_helpers import PLUGIN, evaluated, perplexity
 from test_resume_and_workers import SHIFT, as_killed, two_workers, weights
 
+from fairseq_groc.cli import contexts
 from fairseq_groc.errors import OptionError
+from fairseq_groc.evaluation.context_pictures import draw_map
 from fairseq_groc.evaluation.loading import load
 
 WORDS = {"sports": "run runs sat dog cat lion".split(), "arts": "green blue red big small old".split()}
@@ -97,6 +99,75 @@ def test_a_context_for_all_lines(commands, ours, data, model, tmp_path):
     assert "the model has no such variable. It has topic, year" in output
 
 
+def with_fields(data, path):
+    """Write the test lines between their contexts; return the lines and the contexts."""
+    texts = (data / "test.txt").read_text().splitlines()
+    rows = [row.split("\t") for row in (data / "test.tsv").read_text().splitlines()[1:]]
+    path.write_text("".join(f"{topic}\t{text}\t{year}\n" for text, (topic, year) in zip(texts, rows, strict=True)))
+    return texts, [{"topic": topic, "year": year} for topic, year in rows]
+
+
+def scores_of(printed):
+    return [float(line.split("\t")[0]) for line in printed.splitlines()]
+
+
+def test_lines_that_say_their_contexts(ours, data, model, tmp_path):
+    """Every line has the hub's score, and stays as it came; what has no field is as --context says."""
+    lines = tmp_path / "lines.tsv"
+    texts, contexts = with_fields(data, lines)
+    hub = load(str(model), str(data / "data"))
+    score = ["score", lines, "--path", model, "--data", data / "data", "--field", "2", "--context-fields"]
+    for options, year in (
+        (["topic=1,year=3"], {}),
+        ([" topic = 1", "--context", "year=1993"], {"year": 1993}),
+        (["topic=1"], None),
+    ):
+        wanted = [{"topic": one["topic"]} if year is None else {**one, **year} for one in contexts]
+        expected = [float(one["positional_scores"].sum()) for one in hub.score(texts, context=wanted)]
+        printed = ours(*score, *options)
+        assert scores_of(printed) == pytest.approx(expected, abs=7e-5)  # four decimals are printed
+        assert [line.split("\t", 2)[2] for line in printed.splitlines()] == lines.read_text().splitlines()
+
+
+def test_lines_of_a_running_text_that_say_their_contexts(ours, data, model, tmp_path):
+    """Also in blocks that do not end where lines do, as dynamic evaluation wants them."""
+    lines = tmp_path / "lines.tsv"
+    tokens = sum(len(text.split()) + 1 for text in with_fields(data, lines)[0])
+    where = ["--path", model, "--data", data / "data"]
+    ours("gradient-statistics", *where, "--dynamic-parameters", "features", "--streams", "4", "--dest", tmp_path)
+    learns = ["--dynamic-rate", "0.1", "--dynamic-parameters", "features", "--dynamic-statistics", tmp_path]
+    for more in ([], [*learns, "--dynamic-block", "7"]):
+        ours("evaluate", *where, "--streams", "1", "--out", tmp_path / "own.json", *more)
+        figure = json.loads((tmp_path / "own.json").read_text())["all"]["perplexity"]
+        found = ours("score", lines, *where, "--running", "--field", "2", "--context-fields", "topic=1,year=3", *more)
+        assert -sum(scores_of(found)) / tokens == pytest.approx(math.log(figure), abs=5e-5)
+
+
+def test_fields_that_say_no_context(ours, data, model, tmp_path, monkeypatch, caplog):
+    if "groc" in model.parent.name:
+        pytest.skip("whatever the head")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.tsv").write_text("sports\tthe dog\t1990\nharps\tthe cat\tnever\n")
+    where = ["score", "t.tsv", "--path", model, "--data", data / "data"]
+    fields = [*where, "--field", "2", "--context-fields"]
+    for command, message in (
+        ([*where, "--context-fields", "topic=1"], "--context-fields: the text is one field of several. Give --field, which says"),
+        ([*fields, "topic"], "--context-fields topic: expected NAME=FIELD,NAME=FIELD, each name once"),
+        ([*fields, "missing"], "--context-fields missing: expected NAME=FIELD,NAME=FIELD"),
+        ([*fields, "topic=1,topic=3"], "--context-fields topic=1,topic=3: expected NAME=FIELD,NAME=FIELD, each name once"),
+        ([*fields, "topic=0"], "--context-fields 0: expected a whole number, 1 or more"),
+        ([*fields, "topic=1,year=4"], "t.tsv:1: 3 tab-separated fields, --context-fields year=4 asked for"),
+        ([*fields, "town=1"], "context 'town': the model has no such variable. It has topic, year"),
+        ([*fields, "topic=1", "--context", "topic=arts"], "--context and --context-fields both say topic. Leave one of them out"),
+        ([*fields, "topic=1,year=3"], "t.tsv:2: context year='never': expected a finite number"),
+    ):
+        refused = ours(*command, code=1)
+        said = [line for line in refused.splitlines() if not line.startswith("warning: ")]
+        assert len(said) == 1 and said[0].startswith(f"error: {message}"), refused
+    first, second = scores_of(ours(*fields, "topic=1"))
+    assert math.isfinite(first) and math.isfinite(second) and "context topic='harps': the model does not know" in caplog.text
+
+
 def test_words_are_generated_in_context(commands, ours, data, model):
     hub = load(str(model), str(data / "data"))
     for topic, other in (("sports", "arts"), ("arts", "sports")):
@@ -172,6 +243,9 @@ def test_a_model_that_reads_no_contexts(commands, ours, data, tmp_path):
     given = ["--path", tmp_path / "checkpoint_last.pt", "--data", data / "data", "--context", "topic=sports"]
     for command in (["evaluate"], ["score", data / "other.txt"], ["tune", "--split", "valid"]):
         assert refused in ours(*command, *given, code=1)
+    fields = ["--field", "1", "--context-fields", "topic=1"]
+    printed = ours("score", data / "other.txt", *given[:-2], *fields, code=1)
+    assert printed == "error: --context-fields: this model reads no contexts (--context-dim 0). Leave it out.\n"
     assert refused in commands.fails("fairseq-eval-lm", data / "data", *PLUGIN, *given[:2], *given[4:])
 
 
@@ -329,3 +403,35 @@ def test_an_open_vocabulary_in_context(ours, data, model, tmp_path):
     scores = [ours("score", text, *where, "--context", f"topic={topic}") for topic in ("sports", "arts")]
     first, second = ([float(line.split("\t")[0]) for line in part.splitlines()] for part in scores)
     assert sum(first) > sum(second)
+    pairs = tmp_path / "lines.tsv"
+    own = ["--field", "2", "--context-fields", "topic=1"]
+    for topics in (("sports", "arts"), ("arts", "sports")):
+        lines = zip(topics, text.read_text().splitlines(), strict=True)
+        pairs.write_text("".join(f"{topic}\t{line}\n" for topic, line in lines))
+        expected = (first[0], second[1]) if topics[0] == "sports" else (second[0], first[1])
+        assert scores_of(ours("score", pairs, *where, *own)) == pytest.approx(expected, abs=1e-4)
+    pairs.write_text("".join(f"sports\t{line}\n" for line in text.read_text().splitlines()))
+    running = ours("score", text, *where, "--running", "--context", "topic=sports")
+    assert scores_of(ours("score", pairs, *where, "--running", *own)) == scores_of(running) != first
+    pairs.write_text("sports\tthe dog\nsports\n")
+    refused = ours("score", pairs, *where, *own, code=1)
+    assert f"error: {pairs}:2: 1 tab-separated fields, --field 2 asked for\n" in refused
+
+
+def test_a_map_of_values_by_what_a_table_says_of_them(ours, data, model, tmp_path, monkeypatch):
+    if "groc" in model.parent.name:
+        pytest.skip("whatever the head")
+    drawn = []
+    monkeypatch.setattr(contexts, "draw_map", lambda *given: drawn.append(given) or draw_map(*given))
+    table = tmp_path / "kinds.tsv"
+    table.write_text("kind\ttopic\nbody\tsports\nmind\tchess\n")
+    command = ["contexts", "--path", model, "--data", data / "data", "--variable", "topic", "--out", tmp_path / "map.json"]
+    ours(*command, "--group-by", f"{table}:kind")
+    ((_, names, picture, groups),) = drawn
+    assert dict(zip(names, groups, strict=True)) == {"sports": "body", "arts": "others"} and picture.stat().st_size > 1000
+    for given, message in (
+        (f"{table}:colour", f"{table} has no column colour. It has kind, topic."),
+        ("kind", "--group-by kind: expected FILE:COLUMN"),
+    ):
+        refused = ours(*command, "--group-by", given, code=1)
+        assert message in refused and refused.count("\n") == 1

@@ -21,6 +21,7 @@ def project(tmp_path_factory, models):
     (folder / "nbest.tsv").write_text("0\tthe cat sat\n0\tthe cat sit\n")
     (folder / "WORDS").write_text("yes\nno\n")
     (folder / "lines.txt").write_text("the cat sat\n")
+    (folder / "lines.tsv").write_text("sports\t2004\tthe cat sat\n\t\tthe dog\n")
     (folder / "DATA").symlink_to("data-bin/mine")
     (folder / "checkpoint_best.pt").symlink_to("checkpoints/mine/checkpoint_best.pt")
     for name, head in (("groc", "compositional_output"), ("tied", "tied")):

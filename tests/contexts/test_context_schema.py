@@ -141,9 +141,9 @@ def test_a_value_may_have_commas_and_equals_signs(split):
         ("", "context '': expected NAME=VALUE"),
         ("=a", "context '=a': expected NAME=VALUE"),
         ("topic=a,topic=b", "topic has two values: give one"),
-        ("year=x", "context year=x: expected a finite number"),
-        ({"year": float("nan")}, "context year=nan: expected a finite number"),
-        ("hour=inf", "context hour=inf: expected a finite number"),
+        ("year=x", "context year='x': expected a finite number"),
+        ({"year": float("nan")}, "context year='nan': expected a finite number"),
+        ("hour=inf", "context hour='inf': expected a finite number"),
     ],
 )
 def test_what_a_context_cannot_be(schema, given, message):
@@ -154,7 +154,7 @@ def test_what_a_context_cannot_be(schema, given, message):
 
 def test_a_value_that_was_not_seen_is_unknown_and_warned_of(schema, caplog):
     assert schema.parse("topic=zebra").categories.tolist() == [[0]]
-    assert "context topic=zebra: the model does not know this value" in caplog.text
+    assert "context topic='zebra': the model does not know this value" in caplog.text
     caplog.clear()
     schema.parse("topic=")
     assert not caplog.text

@@ -87,6 +87,9 @@ RECIPES: dict[str, Recipe] = {
     "score-open": Recipe(f"score - {MODEL} --open-vocabulary {LEXICON}", SCORE, numbers=("--new-word-mass",), stdin="text.txt"),
     "score-limit": Recipe(f"score text.txt {MODEL} --limit-vocabulary limit.txt {LEXICON}", ("limit.txt", "lexicon.tsv")),
     "score-field": Recipe(f"score nbest.txt {MODEL} --field 2", ("nbest.txt",)),
+    "score-contexts": Recipe(
+        f"score lines.tsv {KNOWN} --field 2 --context-fields topic=1,year=3 --context hour=3", ("lines.tsv", "known.pt")
+    ),
     "rescore": Recipe(f"rescore list.txt {MODEL} --out out.tsv --scores out.txt", ("list.txt", *SCORE[:-1])),
     "rescore-tune": Recipe(
         f"rescore list.txt {MODEL} --tune said.txt --tune-ids ids.txt --add-words {LEXICON} --out out.tsv",
@@ -192,6 +195,7 @@ def make_world(folder: Path, corpus: Path, models: dict[str, Path], commands) ->
     shutil.move(folder / "trained" / "checkpoint_last.pt", folder / "known.pt")
     shutil.rmtree(folder / "trained")
     (folder / "nbest.txt").write_text("".join(f"0\t{line}\tx\n" for line in text.splitlines()))
+    (folder / "lines.tsv").write_text("".join(f"world\t{line}\t199{i}\n" for i, line in enumerate(text.splitlines())))
     said = [line for line in text.splitlines() if line]
     hypotheses = "".join(f"u{i}\t{line}\t-1.5\nu{i}\t{line} mat\t-1\n" for i, line in enumerate(said))
     (folder / "list.txt").write_text(f"id\ttext\tacoustic\n{hypotheses}")
