@@ -66,14 +66,18 @@ def add_adapter_arguments(parser: argparse.ArgumentParser) -> None:
         group.add_argument(flag(option.name), default=option.default, help=option.metadata["help"], **kind)
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Add what says which checkpoint is loaded over which vocabulary: ``loading.load`` takes it."""
+def add_model(parser: argparse.ArgumentParser, context: bool = True) -> None:
+    """Add what says which checkpoint is loaded over which vocabulary: ``loading.load`` takes it.
+
+    Args:
+        context: whether the command reads lines, whose context can be said
+    """
     parser.add_argument("--path", required=True, help="checkpoint")
     parser.add_argument("--data", required=True, help="data folder with the vocabulary, and the text if the command reads one")
     parser.add_argument("--any-lexicon", action="store_true", help="the data's lexicon may be another than the checkpoint's")
-    parser.add_argument(
-        "--context", metavar="NAME=VALUE,...", help="of all lines, in place of what the data say; missing: unknown"
-    )
+    if context:
+        what = "of all lines, in place of what the data say; missing: unknown"
+        parser.add_argument("--context", metavar="NAME=VALUE,...", help=what)
 
 
 def add_text(parser: argparse.ArgumentParser, split: str = "test") -> None:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from fairseq_groc.arguments import add_out, add_text, positive
 from fairseq_groc.contexts.schema import Contexts
+from fairseq_groc.contexts.typed import MISSING
 from fairseq_groc.data.text import escaped
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.in_context import boosts, word_gains
@@ -28,6 +29,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     check_out(args.out, drawn=False)
+    if args.context not in (None, MISSING):
+        raise OptionError(f"--context {args.context}: --contexts says which are compared. Leave it out, or give {MISSING}.")
     if len(args.contexts) < 2:
         raise OptionError("--contexts: words are compared between contexts: give two or more")
     hub, dataset = open_split(args)

@@ -24,7 +24,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="DIR",
         help="folder to write instead: a service.py that scores and adds words, and its files",
     )
-    add_model(parser)
+    add_model(parser, context=False)
 
 
 def run(args: Namespace) -> None:

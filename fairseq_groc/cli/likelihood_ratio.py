@@ -30,7 +30,7 @@ class Lines(list[torch.Tensor]):
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("text", type=Path, help="file of tokenised lines")
     parser.add_argument("--between", nargs=2, required=True, metavar="NAME=VALUE,...", help="two contexts")
-    add_model(parser)
+    add_model(parser, context=False)
     parser.add_argument("--more-paths", nargs="+", default=[], metavar="CHECKPOINT", help="other models, shown beside it")
     parser.add_argument("--batch-size", type=positive, default=50, help="lines at a time")
     parser.add_argument("--out", type=Path, help="JSON file to write; page (.html) and picture (.png) are made beside it")
@@ -38,8 +38,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     check_out(args.out)
-    if args.context:
-        raise OptionError("--context has no meaning here: give --between CONTEXT CONTEXT")
     texts = list(checked(read_lines(args.text), str(args.text)))
     words: list[str] = []
     ratios: dict[str, NDArray[np.float64]] = {}

@@ -16,7 +16,7 @@ from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, writ
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("word", nargs="+", help="any string without blanks")
-    add_model(parser)
+    add_model(parser, context=False)
     parser.add_argument("--count", type=positive, default=8, help="neighbours to show")
     add_out(parser)
     add_lexicon_path(parser, "of new words: that of the data's tables")

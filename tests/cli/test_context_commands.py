@@ -367,6 +367,8 @@ def test_words_without_a_row_are_not_boosted(commands, ours, data, model, tmp_pa
     where = ["--path", model, "--data", tmp_path / "new", "--split", "test", "--context", "missing"]
     shown = ours("boosted", *where, "--contexts", "topic=sports", "topic=arts", "--top", "50")
     assert "dog" in shown and "nan" not in shown and "zigzags" not in shown
+    refused = ours("boosted", *where[:-1], "topic=arts", "--contexts", "topic=sports", "topic=arts", code=1)
+    assert refused == "error: --context topic=arts: --contexts says which are compared. Leave it out, or give missing.\n"
 
 
 def test_a_vector_learns_from_a_text_without_contexts(ours, data, model, tmp_path):
@@ -429,9 +431,15 @@ def test_a_map_of_values_by_what_a_table_says_of_them(ours, data, model, tmp_pat
     ours(*command, "--group-by", f"{table}:kind")
     ((_, names, picture, groups),) = drawn
     assert dict(zip(names, groups, strict=True)) == {"sports": "body", "arts": "others"} and picture.stat().st_size > 1000
+    assert json.loads(picture.with_suffix(".json").read_text())["groups"] == {"sports": "body", "arts": "others"}
+    (tmp_path / "two.tsv").write_text("kind\ttopic\nbody\tsports\nmind\tsports\n")
+    (tmp_path / "none.tsv").write_text("kind\ttopic\nbody\tchess\n")
     for given, message in (
         (f"{table}:colour", f"{table} has no column colour. It has kind, topic."),
         ("kind", "--group-by kind: expected FILE:COLUMN"),
+        (f"{tmp_path}/two.tsv:kind", "two.tsv:kind: 'sports' is in 'body' and in 'mind'"),
+        (f"{tmp_path}/none.tsv:kind", "none.tsv:kind: the column topic has none of the model's values, such as "),
     ):
         refused = ours(*command, "--group-by", given, code=1)
         assert message in refused and refused.count("\n") == 1
+    assert "--group-by: groups are drawn in the picture" in ours(*command[:-2], "--group-by", f"{table}:kind", code=1)

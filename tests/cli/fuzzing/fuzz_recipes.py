@@ -135,7 +135,7 @@ RECIPES: dict[str, Recipe] = {
         f"likelihood-ratio text.txt --between topic=sports topic=world {KNOWN} --out out.json", ("text.txt", "known.pt")
     ),
     "contexts": Recipe(
-        f"contexts {KNOWN} --variable topic --group-by topics.tsv:hour --out out.json", ("topics.tsv", "known/context.json")
+        f"contexts {KNOWN} --variable topic --group-by kinds.tsv:kind --out out.json", ("kinds.tsv", "known/context.json")
     ),
     "evaluate-context": Recipe(f"evaluate {KNOWN} --split valid --sample-break-mode eos", IN_CONTEXT),
     "training-speed": Recipe(
@@ -179,6 +179,7 @@ def make_world(folder: Path, corpus: Path, models: dict[str, Path], commands) ->
     (folder / "text.txt").write_text(text)
     contexts = "topic year hour/sports 1990 3/world 2000 12/- 1980 23/sports - -/world 1990 0/"
     (folder / "topics.tsv").write_text(contexts.replace(" ", "\t").replace("/", "\n").replace("-", ""))
+    (folder / "kinds.tsv").write_text("kind\ttopic\nbody\tsports\nmind\tworld\n")
     topics = [
         "--context-train",
         folder / "topics.tsv",
