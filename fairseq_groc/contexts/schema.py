@@ -168,6 +168,8 @@ def _learned(variable: Variable, arrays: SplitContexts, threshold: int) -> Varia
         rest = len(column) - sum(kept_counts)
         return variable._replace(values=values, counts=kept_counts, unknown=rest if rest >= min(kept_counts) else 0)
     known = column[~np.isnan(column)]
+    if variable.kind == "cycle":
+        known = known % variable.period
     if not len(known) or known.min() == known.max():
         same = f"is {known[0]:g} wherever it is given" if len(known) else "is missing in every line"
         raise OptionError(f"{where}: {same}: expected numbers that vary. Leave it out.")

@@ -17,6 +17,8 @@ from fairseq_groc.encoders.base import LineContexts
 from fairseq_groc.errors import OptionError
 from fairseq_groc.modules.per_thread import PerThread
 
+MOST_VALUES = 1_000  # of which every word has a number for each
+
 
 class ContextLayers(nn.Module):
     """Embed the contexts of a batch once, and add them to what is read, to h, or to the words' scores.
@@ -157,4 +159,9 @@ def _values(schema: Schema) -> int:
     if [one.kind for one in schema.variables] != ["category"]:
         names = ", ".join(f"{one.name} ({one.kind})" for one in schema.variables)
         raise OptionError(f"--context-bias one-hot is for contexts of one category, not {names}: give rows or shift")
-    return len(schema.variables[0].values) + 1
+    if (count := len(schema.variables[0].values)) > MOST_VALUES:
+        raise OptionError(
+            f"--context-bias one-hot is for at most {MOST_VALUES:,} values, not the {count:,} of {schema.variables[0].name}: "
+            "give rows or shift, or a larger --context-threshold"
+        )
+    return count + 1

@@ -179,13 +179,14 @@ def test_a_value_that_was_not_seen_is_unknown_and_warned_of(schema, caplog):
         (["topic", "a", "b"], [], 50, "has 0 values of 2 in 50 training lines or more"),
         (["topic", "a", "<unknown>", "b"], [], 1, "context topic: 1 line with <unknown>, by which models call any other value"),
         (["year", "1990", "1990", "-"], ["year"], 1, "context year: is 1990 wherever it is given: expected numbers that vary"),
+        (["hour", "1", "25", "-"], [], 1, "context hour: is 1 wherever it is given: expected numbers that vary"),
         (["year", "-"], ["year"], 1, "context year: is missing in every line: expected numbers that vary. Leave it out."),
         (["year", "1e308", "-1e308"], ["year"], 1, "context year: its numbers reach from -1e+308 to 1e+308, too far"),
     ],
 )
 def test_variables_that_say_nothing_are_refused(split, rows, numeric, threshold, message):
     with pytest.raises(OptionError) as error:
-        Schema.of_training(split(*rows, numeric=numeric), threshold)
+        Schema.of_training(split(*rows, numeric=numeric, cyclic={"hour": 24.0} if "hour" in rows else {}), threshold)
     assert message in str(error.value) and "train.tsv: context " in str(error.value)
 
 

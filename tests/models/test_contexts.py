@@ -297,6 +297,7 @@ def test_numbers_are_exact_in_half_precision(model_of, precision):
     [
         (None, options("shift"), "say nothing of their lines"),
         (MORE, options("one-hot"), "one category, not topic"),
+        (Schema((TOPIC._replace(values=(*"ab",) * 501),)), options("one-hot"), "at most 1,000 values, not the 1,002 of topic"),
         (SCHEMA, options("shift", "factor"), "factor_cell"),
         (SCHEMA, options("none", "none"), "would change nothing"),
     ],
