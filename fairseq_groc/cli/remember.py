@@ -1,16 +1,20 @@
 """Read a text with a model and store what an unbounded cache needs of it: --cache-text then lets any scoring see it."""
 
+import hashlib
 import logging
 import time
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from filelock import FileLock, Timeout
+from torch import Tensor
 
 from fairseq_groc.adapters.store import REMEDY, EntryStore
 from fairseq_groc.arguments import add_text
+from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.data.fingerprint import digest
 from fairseq_groc.dictionary import EOS
 from fairseq_groc.errors import CacheError, DataError
@@ -45,10 +49,12 @@ def remember(args: Namespace) -> None:
     model.decoder.adapter = None
     block = hub.task.block_length()
     about = {"model": model.decoder.fingerprint(), "text": digest(Path(args.data, f"{args.split}.bin")), "block": block}
-    store = EntryStore(args.dest, width_of(model), about)
+    if dataset.contexts is not None:
+        about["contexts"] = hashlib.sha256(b"".join(part.tobytes() for part in dataset.contexts)).hexdigest()
+    store = EntryStore(args.dest, width_of(model, dataset.contexts), about)
     done, committed = resume(args.dest, model, store), time.monotonic()
     for sample in blocks(model, dataset, Place(1, block), begin=done):
-        h, _, _ = model.decoder.without_scores(model, sample["net_input"])
+        h = features(model, sample["net_input"])
         real = sample["target"] != padding
         store.append(h[real].float().cpu().numpy(), sample["target"][real].cpu().numpy())
         if time.monotonic() - committed > COMMIT:
@@ -60,10 +66,18 @@ def remember(args: Namespace) -> None:
     print(f"{args.dest}: {count:,} words stored")
 
 
-def width_of(model: Any) -> int:
+def features(model: Any, net_input: dict[str, Any]) -> Tensor:
+    """Return h, (B, T, d), without what is behind it of contexts."""
+    model.decoder.without_scores(model, net_input)
+    made: Tensor = getattr(model.decoder, model.decoder.output_layer_name).features
+    return made
+
+
+def width_of(model: Any, contexts: Contexts | None) -> int:
     """Return the size of the model's h."""
-    h, _, _ = model.decoder.without_scores(model, {"src_tokens": torch.tensor([[EOS]], device=next(model.parameters()).device)})
-    return h.size(-1)
+    tokens = torch.tensor([[EOS]], device=next(model.parameters()).device)
+    context = None if contexts is None else contexts.of_lines(np.zeros(1, np.int64))
+    return features(model, {"src_tokens": tokens, "context": context}).size(-1)
 
 
 def commit(folder: Path, model: Any, store: EntryStore) -> int:

@@ -5,11 +5,13 @@ import math
 import random
 import re
 
+import numpy as np
 import pytest
 import torch
 from cli_helpers import PLUGIN, evaluated, perplexity
 from test_resume_and_workers import SHIFT, as_killed, two_workers, weights
 
+from fairseq_groc.adapters.store import open_store
 from fairseq_groc.cli import contexts
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.context_pictures import draw_map
@@ -141,6 +143,29 @@ def test_lines_of_a_running_text_that_say_their_contexts(ours, data, model, tmp_
         figure = json.loads((tmp_path / "own.json").read_text())["all"]["perplexity"]
         found = ours("score", lines, *where, "--running", "--field", "2", "--context-fields", "topic=1,year=3", *more)
         assert -sum(scores_of(found)) / tokens == pytest.approx(math.log(figure), abs=5e-5)
+
+
+def test_a_text_is_remembered_in_its_contexts(ours, data, model, tmp_path):
+    """By h alone: a softmax bias of contexts is not in the cache."""
+    where = ["--path", model, "--data", data / "data"]
+    assert " words stored" in ours("remember", tmp_path / "text", *where, "--split", "valid")
+    refused = ours("remember", tmp_path / "text", *where, "--split", "valid", "--context", "missing", code=1)
+    assert f"error: {tmp_path / 'text'}: its contexts is " in refused
+    decoder = load(str(model), str(data / "data")).models[0].decoder
+    keys, words = open_store(tmp_path / "text", decoder).entries()
+    assert keys.shape == (len(words), decoder.embed_tokens.embedding_dim)
+    h = []
+    for given in ("sports", "arts"):
+        ours("remember", tmp_path / given, *where, "--split", "valid", "--context", f"topic={given}")
+        h.append(open_store(tmp_path / given, decoder).entries()[0])
+    assert not np.allclose(h[0], h[1], atol=0.01) and not np.allclose(h[0], keys, atol=0.01)
+    seen = ["--unbounded-weight", "0.2", "--cache-text", tmp_path / "text"]
+    ours("evaluate", *where, "--streams", "1", "--out", tmp_path / "own.json", *seen)
+    found = json.loads((tmp_path / "own.json").read_text())
+    lines = tmp_path / "lines.tsv"
+    tokens = sum(len(text.split()) + 1 for text in with_fields(data, lines)[0])
+    scored = ours("score", lines, *where, "--running", "--field", "2", "--context-fields", "topic=1,year=3", *seen)
+    assert -sum(scores_of(scored)) / tokens == pytest.approx(math.log(found["all"]["perplexity"]), abs=5e-5)
 
 
 def test_fields_that_say_no_context(ours, data, model, tmp_path, monkeypatch, caplog):
