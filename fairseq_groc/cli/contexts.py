@@ -38,13 +38,13 @@ def run(args: Namespace) -> None:
         print(f"{escaped(name)}: " + ", ".join(f"{escaped(other)} {distance:.2f}" for other, distance in near))
     if args.out:
         rows = {name: row.tolist() for name, row in zip(names, vectors, strict=True)}
-        grouped = {} if groups is None else {"groups": dict(zip(names, groups, strict=True))}
+        grouped = {} if groups is None else {"groups": {name: one for name, one in zip(names, groups, strict=True) if one}}
         write_json(args.out, {"path": args.path, "variable": variable.name, "vectors": rows, "nearest": found, **grouped})
         draw_map(np.asarray(vectors), names, args.out.with_suffix(".png"), groups)
 
 
 def groups_of(given: str, variable: str, names: list[str]) -> list[str]:
-    """Return the group of each value, as a column of a table says beside the column of the variable; ``others`` have none.
+    """Return the group of each value, as a column of a table says beside the column of the variable; nothing: none.
 
     Raises:
         OptionError: the table lacks one of these columns, says two groups of a value, or has none of the values.
@@ -62,5 +62,5 @@ def groups_of(given: str, variable: str, names: list[str]) -> list[str]:
         if other and group.setdefault(value, other) != other:
             raise OptionError(f"--group-by {given}: {shown(value)} is in {shown(group[value])} and in {shown(other)}")
     if not group.keys() & set(names):
-        raise OptionError(f"--group-by {given}: the column {variable} has none of the model's values, such as {shown(names[0])}")
-    return [group.get(name, "others") for name in names]
+        raise OptionError(f"--group-by {given}: none of the model's values of {variable}, such as {shown(names[0])}, has a group")
+    return [group.get(name, "") for name in names]

@@ -58,7 +58,7 @@ def draw_map(vectors: Floats, names: Sequence[str], path: Path, groups: Sequence
     Args:
         vectors: (n, k)
         names: of the values, (n)
-        groups: that of each value, (n), such as a hotel's city; None: every value stands for itself
+        groups: that of each value, (n), such as a hotel's city, nothing: it has none; None: every value stands for itself
 
     Raises:
         OptionError: there are not two axes.
@@ -85,9 +85,9 @@ def draw_map(vectors: Floats, names: Sequence[str], path: Path, groups: Sequence
 
 
 def _ellipses(axes: Any, points: Floats, groups: NDArray[Any]) -> Iterator[Label]:
-    """Draw a Gaussian's ellipse for each group, and yield name, centre and colour."""
+    """Draw a Gaussian's ellipse for each group, and yield name, centre and colour; points without a group are grey."""
     patch = import_module("matplotlib.patches").Ellipse
-    for number, name in enumerate(dict.fromkeys(groups.tolist())):
+    for number, name in enumerate(dict.fromkeys(groups[groups != ""].tolist())):
         own, color = points[groups == name], f"C{number % 10}"
         axes.scatter(*own.T, s=6, color=color, alpha=0.35, linewidth=0)
         centre = own.mean(0)
@@ -98,6 +98,7 @@ def _ellipses(axes: Any, points: Floats, groups: NDArray[Any]) -> Iterator[Label
             axes.add_patch(patch(centre, width, height, angle=angle, facecolor=color, alpha=0.15, linewidth=0))
             axes.add_patch(patch(centre, width, height, angle=angle, fill=False, edgecolor=color))
         yield Label(name, float(centre[0]), float(centre[1]), color, "bold")
+    axes.scatter(*points[groups == ""].T, s=6, color="grey", alpha=0.35, linewidth=0)
 
 
 def draw_accuracies(series: Mapping[str, Sequence[tuple[float, float]]], path: Path) -> None:

@@ -455,15 +455,15 @@ def test_a_map_of_values_by_what_a_table_says_of_them(ours, data, model, tmp_pat
     command = ["contexts", "--path", model, "--data", data / "data", "--variable", "topic", "--out", tmp_path / "map.json"]
     ours(*command, "--group-by", f"{table}:kind")
     ((_, names, picture, groups),) = drawn
-    assert dict(zip(names, groups, strict=True)) == {"sports": "body", "arts": "others"} and picture.stat().st_size > 1000
-    assert json.loads(picture.with_suffix(".json").read_text())["groups"] == {"sports": "body", "arts": "others"}
+    assert dict(zip(names, groups, strict=True)) == {"sports": "body", "arts": ""} and picture.stat().st_size > 1000
+    assert json.loads(picture.with_suffix(".json").read_text())["groups"] == {"sports": "body"}
     (tmp_path / "two.tsv").write_text("kind\ttopic\nbody\tsports\nmind\tsports\n")
     (tmp_path / "none.tsv").write_text("kind\ttopic\nbody\tchess\n")
     for given, message in (
         (f"{table}:colour", f"{table} has no column colour. It has kind, topic."),
         ("kind", "--group-by kind: expected FILE:COLUMN"),
         (f"{tmp_path}/two.tsv:kind", "two.tsv:kind: 'sports' is in 'body' and in 'mind'"),
-        (f"{tmp_path}/none.tsv:kind", "none.tsv:kind: the column topic has none of the model's values, such as "),
+        (f"{tmp_path}/none.tsv:kind", "none.tsv:kind: none of the model's values of topic, such as "),
     ):
         refused = ours(*command, "--group-by", given, code=1)
         assert message in refused and refused.count("\n") == 1

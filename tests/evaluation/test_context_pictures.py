@@ -152,11 +152,11 @@ def test_ellipses_are_of_one_and_a_half_standard_deviations(figure):
     from matplotlib.patches import Ellipse
 
     found, groups = vectors(90), ["near", "far", "far"] * 30
-    drawn = figure(lambda path: draw_map(found, [""] * 90, path, [*groups[:-2], "pair", "pair"]))
+    drawn = figure(lambda path: draw_map(found, [""] * 90, path, [*groups[:-6], *[""] * 4, "pair", "pair"]))
     places = np.concatenate([part.get_offsets() for part in drawn.axes[0].collections])
     ellipses = [patch for patch in drawn.axes[0].patches if isinstance(patch, Ellipse) and not patch.get_fill()]
     assert len(ellipses) == 2 and {text for text, _ in boxes(drawn)} == {"near", "far", "pair"}
-    own = places[:30]
+    own = places[:28]  # of near
     turns = np.linspace(0, 2 * np.pi, 9)
     edge = ellipses[0].get_patch_transform().transform(np.stack([np.cos(turns), np.sin(turns)], 1)) - own.mean(0)
     distances = np.sqrt(np.einsum("ij,jk,ik->i", edge, np.linalg.inv(np.cov(own.T)), edge))
