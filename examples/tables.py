@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +23,30 @@ PAGES = (
     "docs/lexicons.md",
     "docs/serving.md",
     "examples/context/README.md",
+    "examples/languages/README.md",
     "examples/papers/README.md",
     "examples/rescoring/README.md",
+    "examples/subwords/README.md",
     "benchmarks/README.md",
 )
 _BLOCK = re.compile(r"(<!-- table ([\w-]+): make tables -->\n).*?(<!-- end -->)", re.DOTALL)
-sys.path += [str(PAPERS), str(QUICKSTART), str(EXAMPLES / "context"), str(EXAMPLES / "languages"), str(ROOT / "benchmarks")]
+sys.path += [str(PAPERS), str(QUICKSTART), *(str(EXAMPLES / name) for name in ("context", "languages", "subwords"))]
+sys.path += [str(ROOT / "benchmarks")]
 
 import benchmark_page  # noqa: E402
 import context_tables  # noqa: E402
 import equal_time  # noqa: E402
 import findings  # noqa: E402
 import language_tables  # noqa: E402
+import subword_tables  # noqa: E402
 from cells import TITLES, brief, table  # noqa: E402
 from quickstart_table import quickstart  # noqa: E402
 from report import found_in, pages  # noqa: E402
 
 RESULTS = PAPERS / "results"
-COVERAGE = EXAMPLES / "languages" / "results" / "coverage.json"
+LANGUAGES = EXAMPLES / "languages" / "results"
+COVERAGE = LANGUAGES / "coverage.json"
+SUBWORDS = EXAMPLES / "subwords" / "results" / "reviews.json"
 SCALING = {  # names in the benchmark
     "tied": "tied",
     "corrected-0.05": "GroC + corrections",
@@ -90,6 +97,11 @@ def in_context(text: str) -> str:
     return "\n".join(context_tables.markdown(loaded(EXAMPLES / "context" / "results" / f"models-{text}.json")["rows"]))
 
 
+def in_language(name: str) -> str:
+    """Return the table of the models of a language, of all seeds."""
+    return language_tables.table(*map(loaded, sorted(LANGUAGES.glob(f"{name}*.json"))))
+
+
 def rescoring(folder: Path) -> str:
     """Return the word error rates of every list of hypotheses."""
     lists = {path.stem: loaded(path) for path in sorted(folder.glob("*.json"))}
@@ -114,6 +126,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "rescoring": lambda: rescoring(EXAMPLES / "rescoring" / "results"),
     "lexicon-coverage": lambda: language_tables.coverage(loaded(COVERAGE)),
     "spelling-units": lambda: language_tables.units(loaded(COVERAGE)),
+    **{f"language-{name}": partial(in_language, name) for name in ("portuguese", "german", "english")},
+    "subwords-bits": lambda: "\n".join(subword_tables.bits(loaded(SUBWORDS))),
+    "subwords-words": lambda: "\n".join(subword_tables.words(loaded(SUBWORDS))),
+    "subwords-costs": lambda: "\n".join(subword_tables.costs(loaded(SUBWORDS))),
     "serving-speed": lambda: benchmark_page.serving_speed(loaded(SERVING)),
     "serving-memory": lambda: benchmark_page.serving_memory(loaded(SERVING)),
     "benchmarks": lambda: benchmark_page.programs(ROOT / "benchmarks"),

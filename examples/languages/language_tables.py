@@ -1,13 +1,14 @@
 """Tables of what examples/languages has found.
 
-    python examples/languages/language_tables.py RESULTS
+    python examples/languages/language_tables.py RESULTS...
 
-prints that of a file of run.py.
+prints that of the files of run.py, one for each seed.
 """
 
 import argparse
 import json
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 PARTS = ("all", "known", "new")
@@ -15,19 +16,24 @@ PARTS = ("all", "known", "new")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", type=Path)
-    print(table(json.loads(parser.parse_args().results.read_text())))
+    parser.add_argument("results", type=Path, nargs="+")
+    print(table(*(json.loads(path.read_text()) for path in parser.parse_args().results)))
 
 
-def table(results: dict[str, Any]) -> str:
-    """Return the test perplexities of all, known and new words, without and with the local cache, a line for each text."""
-    columns = ["text", "", *PARTS, *(f"{part}, local cache" for part in PARTS)]
-    texts = next(iter(results["rows"].values()))["none"]
+def table(*seeds: dict[str, Any]) -> str:
+    """Return mean test perplexities of all, known and new words, without and with the local cache, a line for each text.
+
+    Args:
+        seeds: results of each; the first has all rows
+    """
+    columns = ["text", "", "n", *PARTS, *(f"{part}, local cache" for part in PARTS)]
+    texts = next(iter(seeds[0]["rows"].values()))["none"]
     rows = []
     for text in texts:
-        for name, found in results["rows"].items():
-            numbers = [perplexity(found[cache][text][part]) for cache in ("none", "local") for part in PARTS]
-            rows.append([text, f"{name} + uniform" if name == "tied" else name, *numbers])
+        for name in seeds[0]["rows"]:
+            found = [results["rows"][name] for results in seeds if name in results["rows"]]
+            numbers = [perplexity([of[cache][text][part] for of in found]) for cache in ("none", "local") for part in PARTS]
+            rows.append([text, f"{name} + uniform" if name == "tied" else name, str(len(found)), *numbers])
     return markdown(columns, rows)
 
 
@@ -57,9 +63,10 @@ def units(results: dict[str, Any]) -> str:
     return markdown(columns, rows)
 
 
-def perplexity(part: dict[str, Any]) -> str:
-    """Return a perplexity as it is shown; nothing where the text has no such words."""
-    return "" if part["perplexity"] is None else f"{float(part['perplexity']):,.1f}"
+def perplexity(seeds: list[dict[str, Any]]) -> str:
+    """Return the mean perplexity as it is shown; nothing where the text has no such words."""
+    found = [part["perplexity"] for part in seeds]
+    return "" if None in found else f"{mean(map(float, found)):,.1f}"
 
 
 def markdown(columns: list[str], rows: list[list[str]]) -> str:

@@ -94,6 +94,7 @@ def main() -> None:
     parser.add_argument("--train-tokens", type=int, default=400_000, help="0: all (%(default)s)")
     parser.add_argument("--valid-tokens", type=int, default=15_000, help="of every text; 0: all (%(default)s)")
     parser.add_argument("--test-tokens", type=int, default=30_000, help="of every text; 0: all (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of training (%(default)s)")
     parser.add_argument("--models", nargs="+", metavar="NAME", help="of these alone; default: all")
     args = parser.parse_args()
     os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
@@ -110,7 +111,12 @@ def experiment(args: argparse.Namespace) -> dict[str, Any]:
     models = models_of(args.lexicon, covered(source)["types with definitions"] > 0)
     if unknown := set(args.models or ()) - models.keys():
         sys.exit(f"error: --models {', '.join(sorted(unknown))}: expected some of {', '.join(models)}")
-    results: dict[str, Any] = {"updates": args.updates, "lexicon": Path(args.lexicon).name, "machine": machine()}
+    results: dict[str, Any] = {
+        "updates": args.updates,
+        "seed": args.seed,
+        "lexicon": Path(args.lexicon).name,
+        "machine": machine(),
+    }
     results |= {"coverage": {}, "rates": {}, "parameters": {}, "rows": {}}
     for name in args.models or models:
         rows_of(args, name, models[name], texts, results)
@@ -205,7 +211,7 @@ def train(args: argparse.Namespace, data: Path, name: str, model: Model, rate: s
     if not (save / "done").exists():
         shutil.rmtree(save, ignore_errors=True)
         save.mkdir(parents=True)
-        updates = ["--max-update", args.updates, "--total-num-update", args.updates, "--lr", rate]
+        updates = ["--max-update", args.updates, "--total-num-update", args.updates, "--lr", rate, "--seed", args.seed]
         where = ["--save-dir", save, "--log-file", save / "train.log"]
         run("fairseq-train", data, *PLUGIN, *model.options.split(), *TRAINING, *updates, *where)
         (save / "done").touch()

@@ -27,7 +27,7 @@ ABOUT = ["uniform weight", "paper, test", "tried", "setting"]
 OPTIONAL = (CHANGE, *ABOUT)  # named once where they are the same in all rows
 READ = {
     "paper": "models of the papers' size",
-    "paper-short": "models of the papers' size, the whole training text ten times",
+    "paper-short": "models of the papers' size, the whole training text 15 times",
     "cpu": "small models, the whole training text five times",
     "quarter": "small models, a quarter of the training text (Penn Treebank's six times, WikiText-2's 2.7 times)",
     "quarter-long": "small models, a quarter of the training text twelve times",

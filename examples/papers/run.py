@@ -125,7 +125,8 @@ def figures_of(args, row: Row, scale: Scale, before: dict[str, Any]) -> dict[str
         before: the row as it was: its settings and seeds stay, others are added
     """
     preset = preset_of(row, args.dataset)
-    model = [*model_options(args, preset, scale), *row.options.split()]
+    corrected = scale.corrected.split() if "--corrections" in row.options else []
+    model = [*model_options(args, preset, scale), *corrected, *row.options.split()]
     lexicon = args.lexicon_path if reads_lexicon(preset, row) else None
     for name, value in (("in_bf16", IN_BF16 in model), ("lexicon_path", lexicon)):
         if others := {found["made"].get(name) for found in before["runs"]} - {value}:

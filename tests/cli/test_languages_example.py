@@ -69,7 +69,7 @@ def test_tables_by_hand(monkeypatch):
         return {part: {"tokens": 1, "perplexity": perplexity} for part, perplexity in parts}
 
     rows = {"tied": {"none": {"news": at(10, 9, 1234.56)}, "local": {"news": at(8, 7, None)}}}
-    assert tables.table({"rows": rows}).splitlines()[2] == "| news | tied + uniform | 10.0 | 9.0 | 1,234.6 | 8.0 | 7.0 |  |"
+    assert tables.table({"rows": rows}).splitlines()[2] == "| news | tied + uniform | 1 | 10.0 | 9.0 | 1,234.6 | 8.0 | 7.0 |  |"
     of = {"": {"types with relations": 0.5, "tokens with relations": 0.25}}
     line = tables.coverage({"X": {"lexicon": "x.tab", "coverage": of, "spellings": {"types": 1000}}}).splitlines()[2]
     assert line == "| X | x.tab | 1,000 | 50.0% |  | 25.0% |  |"
