@@ -261,7 +261,7 @@ def test_unknown_rows_and_datasets_are_refused(commands, tmp_path):
     assert "--rows none: expected some of lookup, convolutional, tied" in output
     for setting in ("lr", "lr=x", "output_dropout=0.2", "lr=0.1,dropout=0.2", "lr=nan"):
         output = commands.fails(*RUN, "table-2", "--workdir", tmp_path, "--setting", setting)
-        assert f"'{setting}': expected lr=NUMBER, and any of init_range, output_dropout" in output
+        assert f"'{setting}': expected lr=NUMBER, and any of dropout_out, init_range, output_dropout" in output
     assert "drill-table-4 has no wikitext2: ptb" in commands.fails(
         *RUN, "drill-table-4", "--dataset", "wikitext2", "--workdir", tmp_path
     )
