@@ -105,7 +105,7 @@ def candidates_of(schema: Schema | None, args: Namespace) -> tuple[list[str], li
             f"--candidates {args.candidates}: expected columns {args.variable} and variables of the model's contexts"
         )
     cells = {name: [table.column(name).values[code] for code in table.column(name).codes] for name in (args.variable, *known)}
-    rows = [schema.parse({name: cells[name][row] for name in known}) for row in range(table.rows)]
+    rows = [*map(schema.parser(), ({name: cells[name][row] for name in known} for row in range(table.rows)))]
     names = cells[args.variable]
     if len(names) < 2 or "" in names or len(set(names)) < len(names):
         raise DataError(f"{args.candidates}: expected two or more values of {args.variable} to guess, each in a row of its own")

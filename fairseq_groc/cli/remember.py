@@ -69,8 +69,8 @@ def remember(args: Namespace) -> None:
 def features(model: Any, net_input: dict[str, Any]) -> Tensor:
     """Return h, (B, T, d), without what is behind it of contexts."""
     model.decoder.without_scores(model, net_input)
-    made: Tensor = getattr(model.decoder, model.decoder.output_layer_name).features
-    return made
+    h: Tensor = model.decoder.scoring_layer.features
+    return h
 
 
 def width_of(model: Any, contexts: Contexts | None) -> int:

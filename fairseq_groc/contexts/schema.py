@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,13 +132,23 @@ class Schema(NamedTuple):
         Raises:
             OptionError: a variable that the model does not have, or a number that is none.
         """
-        given = assignments(text) if isinstance(text, str) else {name: plain(value) for name, value in text.items()}
+        return self.parser()(text)
+
+    def parser(self) -> Callable[[str | Mapping[str, Any]], Contexts]:
+        """Return ``parse`` for many contexts: it looks values up, of which a variable may have thousands."""
         names = [variable.name for variable in self.variables]
-        if unknown := [name for name in given if name not in names]:
-            raise OptionError(f"context {shown(unknown[0])}: the model has no such variable. It has {_listed(names)}.")
-        categories = [number_of_value(one.name, given.get(one.name, ""), one.values) for one in self.categories]
-        numbers = [typed_number(one.name, given.get(one.name, "")) for one in self.numbers]
-        return Contexts(np.array([categories], np.int64), np.array([numbers], np.float64), np.zeros(1, np.int64))
+        places = [{value: i for i, value in enumerate(one.values, 1)} for one in self.categories]
+
+        def parse(text: str | Mapping[str, Any]) -> Contexts:
+            given = assignments(text) if isinstance(text, str) else {name: plain(value) for name, value in text.items()}
+            if unknown := [name for name in given if name not in names]:
+                raise OptionError(f"context {shown(unknown[0])}: the model has no such variable. It has {_listed(names)}.")
+            pairs = zip(self.categories, places, strict=True)
+            categories = [number_of_value(one.name, given.get(one.name, ""), of) for one, of in pairs]
+            numbers = [typed_number(one.name, given.get(one.name, "")) for one in self.numbers]
+            return Contexts(np.array([categories], np.int64), np.array([numbers], np.float64), np.zeros(1, np.int64))
+
+        return parse
 
 
 def distinct_rows(categories: NDArray[Any], numbers: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

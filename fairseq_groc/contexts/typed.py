@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -41,18 +41,16 @@ def plain(value: Any) -> str:
     return "" if value is None else str(value).strip()
 
 
-def number_of_value(name: str, value: str, values: Sequence[str]) -> int:
+def number_of_value(name: str, value: str, numbers: Mapping[str, int]) -> int:
     """Return the number of a category's value, from 1; 0: it is missing, or unknown, which is warned of once.
 
     Args:
         name: of the variable
-        values: that the model knows
+        numbers: of the values that the model knows
     """
-    if value in values:
-        return values.index(value) + 1
-    if value:
+    if value and value not in numbers:
         _warn_once(f"warning: context {name}={shown(value)}: the model does not know this value, and takes it as missing")
-    return 0
+    return numbers.get(value, 0)
 
 
 def typed_number(name: str, value: str) -> float:

@@ -68,11 +68,12 @@ def context_reader(schema: Schema | None, fields: Mapping[str, int], context: st
     others = assignments(context) if context else {}
     if twice := [name for name in others if name in fields]:
         raise OptionError(f"--context and --context-fields both say {twice[0]}. Leave one of them out.")
-    schema.parse({**others, **dict.fromkeys(fields)})  # names are refused before any line is read
+    parse = schema.parser()
+    parse({**others, **dict.fromkeys(fields)})  # names are refused before any line is read
 
     def read(line: Line) -> Contexts:
         try:
-            return schema.parse({**others, **line.context})
+            return parse({**others, **line.context})
         except OptionError as error:
             raise DataError(f"{line.where}: {error}") from None
 

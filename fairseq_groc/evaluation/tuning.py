@@ -110,7 +110,7 @@ def read(states: States, adapter: Adapter, cache: str) -> Pass:
             old_and_new = (known & ~adapter.new, known & adapter.new)
             of_known.append(torch.stack([lprobs[..., words].logsumexp(-1)[kept] for words in old_and_new]))
         if cache != "none":
-            states.append(getattr(decoder, decoder.output_layer_name).features)
+            states.append(decoder.scoring_layer.features)
     lprobs, new, targets = (torch.cat(parts) for parts in columns.values())
     return Pass(lprobs, new, targets, adapter.real, adapter.new, {}, known, torch.cat(of_known, 1) if of_known else None)
 

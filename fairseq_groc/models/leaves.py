@@ -180,7 +180,7 @@ class FeatureLeaves(StreamLeaves):
     def __init__(self, decoder: Any, streams: int):
         dim = decoder.embed_tokens.embedding_dim
         super().__init__(decoder, FEATURES, next(decoder.parameters()).new_zeros(streams, dim, dim))
-        self._layer = getattr(decoder, decoder.output_layer_name)
+        self._layer = decoder.scoring_layer
         self._own: Tensor | None = None  # h of the last pass, without M
 
     def _met(self, read: Tensor) -> Tensor:

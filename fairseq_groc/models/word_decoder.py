@@ -68,7 +68,7 @@ class WordDecoder(ChangingVocabulary):
             said = prev_output_tokens if state is None else prev_output_tokens[:, -1:]
             with memory.reading(self, said, running=block is not None, generating=state is not None) as read:
                 scores, extra = self._in_context(context, prev_output_tokens, *args, **kwargs)
-                layer = getattr(self, self.output_layer_name)
+                layer = self.scoring_layer
                 read.append(layer.met)
             if state is not None:
                 state["adapter"] = memory  # only now: to fairseq's LSTM a state that is not empty has its own
@@ -78,6 +78,12 @@ class WordDecoder(ChangingVocabulary):
         if self.contexts is not None and state is not None:
             state["context"] = context
         return made
+
+    @property
+    def scoring_layer(self) -> OutputLayer:
+        """What makes scores of h, by whatever name the architecture has it; after a pass it holds h as its ``features``."""
+        layer: OutputLayer = getattr(self, self.output_layer_name)
+        return layer
 
     def _in_context(self, context: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Run the decoder as it is, on lines with these contexts."""
@@ -112,7 +118,7 @@ class WordDecoder(ChangingVocabulary):
 
     def without_scores(self, model: Any, net_input: dict[str, Any]) -> tuple[Tensor, dict[str, Any], tuple[Tensor, Tensor]]:
         """Run the model, which may be wrapped; return h (B, T, d) in place of the scores, what else it returns, E_out and b."""
-        layer: OutputLayer = getattr(self, self.output_layer_name)
+        layer = self.scoring_layer
         layer.deferred = True
         try:
             h, extra = model(**net_input)[:2]

@@ -129,7 +129,7 @@ def _plain(tensor: Tensor) -> Tensor:
 
 def reader_of(decoder: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the parameters and sizes of ``service.Reader``."""
-    layer, head = getattr(decoder, decoder.output_layer_name), decoder.matrices.head
+    layer, head = decoder.scoring_layer, decoder.matrices.head
     maps = [one for one in (layer.context, getattr(head, "query_map", None)) if isinstance(one, nn.Linear)]
     lstms = list(decoder.encoder.layers)
     sizes = {

@@ -114,7 +114,7 @@ class LineContextTask(AveragingTask):
                 raise OptionError(
                     f"{shown(lacking[0])}: expected NAME=VALUE,... and a tab before it, or --context for such lines"
                 )
-            self._typed = [self.schema.parse(context) for context, _ in parts]
+            self._typed = [*map(self.schema.parser(), (context for context, _ in parts))]
             lines = [text for _, text in parts]
         made: tuple[list[Any], list[int]] = super().get_interactive_tokens_and_lengths(lines, encode_fn)
         return made
@@ -139,7 +139,7 @@ class LineContextTask(AveragingTask):
             raise OptionError(
                 f"context {shown(str(plain))}: expected {{NAME: VALUE, ...}} for all lines, or a list with one for each"
             )
-        return [self.schema.parse(one) for one in contexts]
+        return [*map(self.schema.parser(), contexts)]
 
     @contextmanager
     def generating(self, decoders: list[Any], sample: dict[str, Any]) -> Iterator[None]:

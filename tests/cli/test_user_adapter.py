@@ -56,7 +56,7 @@ class Growing(TextAdapter):
 
     @contextmanager
     def acting(self, model):
-        layer = getattr(model, model.output_layer_name)
+        layer = model.scoring_layer
         before, layer.change = layer.change, lambda h: h * self.scale
         yield
         layer.change = before

@@ -38,7 +38,8 @@ def test_what_programs_give_is_as_it_would_be_typed():
 
 def test_unknown_values_are_warned_of_once_each(caplog):
     with caplog.at_level(logging.WARNING):
-        found = [number_of_value("topic", value, ("a", "b")) for value in ("b", "", "no\x1b", "a", "no\x1b", "not", "no\x1b")]
+        numbers = {"a": 1, "b": 2}
+        found = [number_of_value("topic", value, numbers) for value in ("b", "", "no\x1b", "a", "no\x1b", "not", "no\x1b")]
     assert found == [2, 0, 0, 1, 0, 0, 0]
     assert [record.getMessage().partition(":")[2].partition(":")[0] for record in caplog.records] == [
         r" context topic='no\x1b'",

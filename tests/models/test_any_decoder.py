@@ -99,7 +99,7 @@ def test_h_may_be_spared_the_dropout_of_the_network(stock_model):
 @pytest.mark.parametrize("arch", DECODERS)
 def test_rows_of_the_encoders_width_need_no_map_of_h(stock_model, arch):
     narrow, wide = (stock_model(arch, "lookup", WORDS, lookup_width=of).decoder for of in ("embeddings", "encoder"))
-    layers = [getattr(decoder, decoder.output_layer_name) for decoder in (narrow, wide)]
+    layers = [decoder.scoring_layer for decoder in (narrow, wide)]
     width = 8 if layers[0].context is None else layers[0].context.in_features
     assert (layers[0].context is None) == (width == 8) and layers[1].context is None
     assert [decoder.matrices()[1].shape for decoder in (narrow, wide)] == [(10, 8), (10, width)]

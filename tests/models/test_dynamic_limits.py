@@ -55,7 +55,7 @@ def test_an_exception_leaves_the_model_as_it_was(model_of, batches, text, monkey
             model(**read[0]["net_input"])
         monkeypatch.undo()
     assert model.decoder.fingerprint() == digest and model.decoder.matrices.source is None
-    assert getattr(model.decoder, model.decoder.output_layer_name).change is None
+    assert model.decoder.scoring_layer.change is None
     assert torch.equal(scores_of(model, read), expected)
 
 
