@@ -265,7 +265,8 @@ SCALES: dict[str, Scale] = {
     "paper-short": _PAPER._replace(
         training=f"{_APPENDIX_B} {_FALLING}",
         compositional="",
-        grid=[{"lr": 0.001}, {"lr": 0.001, "dropout_out": 0.4}],
+        # dropout between layers: the released commands', and the 0.65 of the text
+        grid=[{"lr": 0.001}, {"lr": 0.001, "dropout_out": 0.4}, {"lr": 0.001, "dropout": 0.65}],
         updates=19_920,
     ),
     "cpu": _CPU,

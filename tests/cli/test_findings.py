@@ -44,6 +44,36 @@ def test_at_the_papers_size_groc_leads_with_corrections_or_without():
     found = {label: row["runs"][0]["test"] for label, row in rows_of("table-2-ptb-paper-short").items()}
     assert sorted(found, key=found.get) == ["GroC", OURS, "tied", "adaptive", "bilinear"]
     assert found[OURS] < 0.9 * found["tied"]
+    rows = rows_of("table-2-ptb-paper-short")
+    curves = {label: [ppl for _, ppl in row["runs"][0]["curve"]] for label, row in rows.items()}
+    ahead = [ours < groc for ours, groc in zip(curves[OURS], curves["GroC"], strict=True)]
+    assert ahead == [True] * 12 + [False] * 3
+    falls = {label: 1 - curve[-1] / curve[-4] for label, curve in curves.items()}
+    assert {label for label, fall in falls.items() if fall > 0.02} == {"GroC", OURS, "adaptive"}
+    with_dropout = {run["setting"].get("dropout_out", 0): run["valid"] for run in rows["tied"]["tried"]}
+    assert with_dropout[0] < with_dropout[0.4]
+
+
+def test_words_in_an_open_vocabulary_cost_fewer_bits_than_pieces():
+    results = json.loads((ROOT / "examples" / "subwords" / "results" / "reviews.json").read_text())
+    kinds = ("open vocabulary", "pieces")
+    open_words, pieces = ([of for label, of in results["rows"].items() if kind in label] for kind in kinds)
+    ours, listed = (results["rows"][f"{OURS}, words, {how} vocabulary"] for how in ("open", "union"))
+    for domain in results["domains"]:
+        least = min(of[domain]["bits_per_byte"] for of in pieces)
+        assert ours[domain]["bits_per_byte"] == min(of[domain]["bits_per_byte"] for of in open_words) < least
+        assert listed[domain]["bits_per_byte"] == min(of[domain]["bits_per_byte"] for of in results["rows"].values())
+        for part in ("known", "new"):
+            assert ours[domain][part]["bits"] < min(of[domain][part]["bits"] for of in pieces)
+        for size in ("2,000", "10,000"):
+            tied, composed = (results["rows"][f"{name}, {size} pieces"][domain]["bits_per_byte"] for name in ("tied", OURS))
+            assert 0.005 < 1 - composed / tied < 0.03
+    leads = [1 - ours[d]["bits_per_byte"] / min(of[d]["bits_per_byte"] for of in pieces) for d in results["domains"]]
+    assert min(leads) == leads[0] and round(ours["science"]["bits_per_byte"], 2) == 2.02
+    speeds = [of["in-domain"]["words_per_second"] for of in pieces]
+    assert min(speeds) > 7 * ours["in-domain"]["words_per_second"]
+    updates = {label: model["updates"] for label, model in results["models"].items()}
+    assert updates["GroC, words"] < 0.6 * updates["tied, words"]
 
 
 def test_groc_with_corrections_leads_on_awd_lstm_too():
