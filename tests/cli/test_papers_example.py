@@ -259,9 +259,9 @@ def test_rows_of_other_tables_and_options_have_folders_and_no_published_figures(
 def test_unknown_rows_and_datasets_are_refused(commands, tmp_path):
     output = commands.fails(*RUN, "table-2", "--workdir", tmp_path, "--rows", "none")
     assert "--rows none: expected some of lookup, convolutional, tied" in output
-    for setting in ("lr", "lr=x", "output_dropout=0.2", "lr=0.1,dropout=0.2", "lr=nan"):
+    for setting in ("lr", "lr=x", "output_dropout=0.2", "lr=0.1,layers=2", "lr=nan"):
         output = commands.fails(*RUN, "table-2", "--workdir", tmp_path, "--setting", setting)
-        assert f"'{setting}': expected lr=NUMBER, and any of dropout_out, init_range, output_dropout" in output
+        assert f"'{setting}': expected lr=NUMBER, and any of dropout, dropout_out, init_range, output_dropout" in output
     assert "drill-table-4 has no wikitext2: ptb" in commands.fails(
         *RUN, "drill-table-4", "--dataset", "wikitext2", "--workdir", tmp_path
     )
