@@ -5,7 +5,8 @@
 FOLDER has train.txt, valid.txt and test.txt, tokenised and lower-cased; each PATH is another such folder, a raw text, or a folder
 of raw texts. The files of --temporal begin with a year: those up to 1985 train, the later ones are scored; without --domain
 that is all. Everything is done by commands of fairseq and of the package; what is done is skipped when it runs again.
-WORKDIR/table-5-domains-SCALE.json and table-5-temporal-SCALE.json have what examples/papers/report.py makes pages from.
+WORKDIR/table-5-domains-SCALE.json and table-5-temporal-SCALE.json have what examples/papers/report.py makes pages from; with
+dynamic evaluation it is table-5-domains-dynamic-SCALE.json.
 """
 
 import argparse
@@ -204,7 +205,9 @@ def experiment(args, name: str, texts: dict[str, dict[str, Path]]) -> str:
         picture = work / f"finetuning-{slug(domain)}.png"
         if not picture.with_suffix(".json").exists():  # written after the picture
             in_process("curves", *logs, "--names", f"valid={domain}", f"valid1={first}", "--out", picture)
-    results = {"adaptation": name, "title": TITLES[name], "scale": args.scale, "machine": machine(), "command": command_of(args)}
+    learns = bool(DYNAMIC.keys() & {*args.caches})  # a page of its own: it takes hours, so fewer models and domains have it
+    title, name = (f"{TITLES[name]}, with dynamic evaluation", f"{name}-dynamic") if learns else (TITLES[name], name)
+    results = {"adaptation": name, "title": title, "scale": args.scale, "machine": machine(), "command": command_of(args)}
     results |= {"trained_on": first, "learning_rates": learning_rates, "domains": list(texts), "rows": rows}
     results["finetuning"] = {domain: curves_of(work, domain) for domain in others}
     out = args.workdir / f"table-5-{name}-{args.scale}.json"

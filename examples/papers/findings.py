@@ -91,9 +91,9 @@ def domains(folder: Path) -> str:
     lines = []
     for domain in results["domains"]:
         found = {model: ways_of(results["rows"], model, domain) for model in ("tied", EQUAL_TIME, GROC, OURS)}
-        for place, way in enumerate(WAYS):
-            values = [of[place] for of in found.values()]
-            if None not in values:
+        for way in WAYS:
+            values = [of[way] for of in found.values() if way in of]
+            if len(values) == len(found):
                 lines.append([domain, way, *(f"{value:.0f}" for value in values), less(values[-1], values[1])])
     return "\n".join(table(["domain", "", "tied", EQUAL_TIME, GROC, OURS, "its lead at equal time"], lines))
 

@@ -1,5 +1,6 @@
 """Pictures of results: each curve with its name at its end, each model in its own colour."""
 
+import math
 import re
 import statistics
 from pathlib import Path
@@ -91,20 +92,23 @@ def draw_dots(figures: dict[str, list[float]], path: Path) -> None:
 
 
 def draw_domains(results: dict[str, Any], path: Path) -> None:
-    """Save a panel for each domain: the models as they were trained, with the local cache, and finetuned."""
+    """Save a panel for each domain: the models as they were trained, and in each way of adapting them that was tried."""
     domains, rows = results["domains"], results["rows"]
-    figure, panels = pyplot().subplots(1, len(domains), figsize=(1.5 + 2.4 * len(domains), 3.8), sharey=True, squeeze=False)
+    found = {domain: {model: ways_of(rows, model, domain) for model in COMPARED} for domain in domains}
+    ways = [way for way in WAYS.values() if any(way in of for models in found.values() for of in models.values())]
+    figure, panels = pyplot().subplots(
+        1, len(domains), figsize=(1.5 + 0.8 * len(ways) * len(domains), 3.8), sharey=True, squeeze=False
+    )
     ends = {}
     for panel, domain in zip(panels[0], domains, strict=True):
-        for number, model in enumerate(COMPARED):
-            values = ways_of(rows, model, domain)
-            places = [(place, value) for place, value in enumerate(values) if value is not None]
+        for number, (model, values) in enumerate(found[domain].items()):
+            places = [(place, values[way]) for place, way in enumerate(ways) if way in values]
             if not places:
                 continue
             panel.plot(*zip(*places, strict=True), marker="o", markersize=4, color=color_of(model, number))
             ends[model] = places[-1], color_of(model, number)
-        panel.set_xticks(range(len(WAYS)), WAYS, fontsize=8)
-        panel.set(title=domain, yscale="log", xlim=(-0.3, len(WAYS) - 0.7))
+        panel.set_xticks(range(len(ways)), [way.replace(" ", "\n") for way in ways], fontsize=8)
+        panel.set(title=domain, yscale="log", xlim=(-0.3, len(ways) - 0.7))
         bare(panel)
     panels[0][0].set_ylabel("test perplexity")
     label_log_axis(panels[0][0].yaxis)
@@ -113,20 +117,31 @@ def draw_domains(results: dict[str, Any], path: Path) -> None:
 
 
 COMPARED = ("tied", "GroC", "GroC + corrections")  # others would hide them
-WAYS = ("as\ntrained", "local\ncache", "fine-\ntuned")
+FINETUNED = ", finetuned"
+WAYS = {
+    " + uniform": "as trained",
+    " + local": "local cache",
+    " + dynamic": "dynamic evaluation",
+    " + dynamic + local": "both",
+    FINETUNED: "finetuned",
+}
 
 
-def ways_of(rows: dict[str, Any], model: str, domain: str) -> list[float | None]:
-    """Return a model's perplexities as it was trained, with the local cache, and finetuned in its best way; None: unknown."""
-    finetuned = [row for row in rows if row.startswith(f"{model},") and row.endswith(", finetuned")]
-    names = [[f"{model} + uniform"], [f"{model} + local"], finetuned]
-    found = [[float(rows[name][domain]["all"]["perplexity"]) for name in of if domain in rows.get(name, {})] for of in names]
-    return [min(values) if values else None for values in found]
+def ways_of(rows: dict[str, Any], model: str, domain: str) -> dict[str, float]:
+    """Return a model's perplexities on a domain by the way it was adapted; of several ways to finetune the best."""
+    found: dict[str, float] = {}
+    for row, of in rows.items():
+        if row.startswith(model) and domain in of:
+            rest = row.removeprefix(model)
+            way = WAYS.get(FINETUNED if rest.startswith(",") and rest.endswith(FINETUNED) else rest)
+            if way:
+                found[way] = min(of[domain]["all"]["perplexity"], found.get(way, math.inf))
+    return found
 
 
 def draw_finetuning(results: dict[str, Any], path: Path) -> None:
     """Save the validation perplexity of each domain while models are finetuned on it; dashed: another way of the same model."""
-    ways = [row.removesuffix(", finetuned") for row in results["rows"] if row.endswith(", finetuned")]
+    ways = [row.removesuffix(FINETUNED) for row in results["rows"] if row.endswith(FINETUNED)]
     ways = [way for way in ways if way.split(",")[0] in COMPARED]
     domains = results["finetuning"]
     figure, panels = pyplot().subplots(1, len(domains), figsize=(1.8 + 2.7 * len(domains), 3.6), sharey=True, squeeze=False)

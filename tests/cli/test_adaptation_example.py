@@ -50,7 +50,7 @@ def test_the_example_makes_its_table_and_skips_what_is_done(commands, tmp_path):
     rows.insert(0, "Kneser-Ney 4-gram")
     rows += [f"{way}, finetuned" for way in ("tied", "tied, drawn rows", *models[1:])]
     assert [line.split(" | ")[0].strip("| ") for line in table[2:]] == rows
-    results = json.loads((tmp_path / "work" / "table-5-domains-cpu.json").read_text())
+    results = json.loads((tmp_path / "work" / "table-5-domains-dynamic-cpu.json").read_text())
     found = results["rows"]
     assert all(math.isfinite(at["all"]["perplexity"]) for of_row in found.values() for at in of_row.values())
     assert len(found["GroC"]) == 2 and len(found["GroC, finetuned"]) == 1
@@ -95,7 +95,7 @@ def off(settings):
 def on_page(commands, folder, found):
     """Compare the page that the papers' report makes of the example's results with them."""
     commands.ok("python", ROOT / "examples" / "papers" / "report.py", folder)
-    page = (folder / "table-5-domains-cpu.md").read_text()
+    page = (folder / "table-5-domains-dynamic-cpu.md").read_text()
     assert str(folder) not in page and "--texts TEXTS --domain far=far.txt" in page
     for row, of_row in found.items():
         for part in ("all",) if "finetuned" in row else ("all", "new"):

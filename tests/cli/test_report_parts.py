@@ -41,9 +41,16 @@ def test_models_that_are_finetuned_in_two_ways_have_the_better_one(module):
     def row(perplexity):
         return {"far": {"all": {"perplexity": perplexity}}}
 
-    rows = {"tied + uniform": row(9), "tied, finetuned": row(7), "tied, drawn rows, finetuned": row(6), "GroC, finetuned": row(1)}
-    assert module("pictures").ways_of(rows, "tied", "far") == [9, None, 6]
-    assert module("pictures").ways_of(rows, "tied", "near") == [None, None, None]
+    rows = {
+        "tied + uniform": row(9),
+        "tied, finetuned": row(7),
+        "tied, drawn rows, finetuned": row(6),
+        "tied at last, finetuned": row(1),
+    }
+    rows |= {"tied + dynamic": row(5), "tied + dynamic + local": row(4), "tied + corrections + local": row(1)}
+    found = {"as trained": 9, "dynamic evaluation": 5, "both": 4, "finetuned": 6}
+    assert module("pictures").ways_of(rows, "tied", "far") == found
+    assert module("pictures").ways_of(rows, "tied", "near") == {}
 
 
 def test_a_curve_ends_at_a_time_with_its_perplexity_then(module):
