@@ -1,6 +1,7 @@
 """What docs/results.md and the words above its tables say holds for the JSON in the repository."""
 
 import importlib
+import itertools
 import json
 import statistics
 
@@ -141,6 +142,48 @@ def test_groc_with_corrections_leads_in_other_domains(module):
                 for cache in ("unigram", "local", "unbounded")
             }
             assert min(of, key=of.get) == "local"
+
+
+def test_dynamic_evaluation_is_worth_the_most_to_composed_words(module):
+    results = json.loads((RESULTS / "table-5-domains-dynamic-cpu.json").read_text())
+    found = {model: module("pictures").ways_of(results["rows"], model, "science") for model in ("tied", "GroC", OURS)}
+    gains = {model: round(100 * (1 - of["dynamic evaluation"] / of["as trained"])) for model, of in found.items()}
+    assert gains == {"tied": 38, "GroC": 47, OURS: 49}
+    assert {model: round(of["both"]) for model, of in found.items()} == {"tied": 492, "GroC": 399, OURS: 371}
+    assert found[OURS]["both"] < found[OURS]["dynamic evaluation"] < found[OURS]["finetuned"]
+    near = {model: module("pictures").ways_of(results["rows"], model, "in-domain") for model in found}
+    for way, least, most in (("dynamic evaluation", 0.04, 0.095), ("local cache", 0.04, 0.065)):
+        assert all(least < 1 - of[way] / of["as trained"] < most for of in near.values())
+    new = [results["rows"][f"tied + {way}"]["science"]["new"]["perplexity"] for way in ("uniform", "dynamic")]
+    assert new[0] == pytest.approx(new[1])  # what has no row learns nothing
+    learning = [of for row in results["rows"].values() for of in row.values() if "tokens per second" in of]
+    assert all(200 < of["tokens per second"] < 280 for of in learning)
+    assert all(2_800 < of["static tokens per second"] < 5_600 for of in learning)
+
+
+def test_a_lexicon_helps_in_portuguese_and_characters_do_not():
+    folder = ROOT / "examples" / "languages" / "results"
+
+    def of(path):
+        return {
+            (name, cache, text): at["all"]["perplexity"]
+            for name, caches in json.loads(path.read_text())["rows"].items()
+            for cache, texts in caches.items()
+            for text, at in texts.items()
+        }
+
+    spellings, characters, relations, forms = (
+        f"GroC, {how}" for how in ("spellings", "spellings in characters", "relations", "relations by dictionary forms")
+    )
+    for path in (folder / "portuguese.json", folder / "portuguese-2.json"):
+        found = of(path)
+        for cache, text in itertools.product(("none", "local"), ("in-domain", "newspapers")):
+            at = {name: found[name, cache, text] for name in (spellings, characters, relations, forms)}
+            assert 0.03 < 1 - at[relations] / at[spellings] < 0.055 and 0.01 < 1 - at[forms] / at[relations] < 0.03
+            assert abs(1 - at[characters] / at[spellings]) < 0.025 or text == "newspapers"
+    for name in ("german", "english"):
+        captions = [value for (row, cache, _), value in of(folder / f"{name}.json").items() if row != "tied" and cache == "none"]
+        assert max(captions) / min(captions) < 1.02
 
 
 def test_locked_dropout_is_worth_the_most_of_awd_lstm_s_training():
