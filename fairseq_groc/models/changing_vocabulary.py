@@ -92,7 +92,7 @@ class ChangingVocabulary:
                 self.dictionary.add_symbol(word)
         missing = self.dictionary.symbols[len(self.matrices.impossible) :]
         if missing:
-            self.matrices.add_words(self._entries(missing, entries))
+            self.matrices.add_words(self.entries_of(missing, entries))
             self._adapt()
         return [self.dictionary.indices[word] for word in words]
 
@@ -198,7 +198,8 @@ class ChangingVocabulary:
             new, real = self.adapter.new, self.real_words()
             self.adapter.set_vocabulary(real, torch.cat([new, new.new_ones(len(real) - len(new))]))
 
-    def _entries(self, words: Sequence[str], entries: WordEntries) -> dict[str, Entry]:
+    def entries_of(self, words: Sequence[str], entries: WordEntries) -> dict[str, Entry]:
+        """Return what new words are made of: see ``add_words``."""
         if entries is None or not any(lexicon_parts(self.settings)):
             return {word: Entry() for word in words}
         if isinstance(entries, Mapping):

@@ -226,7 +226,7 @@ class WordMatrices(nn.Module):
         """Compute the matrices of some words, which are all of *vocabulary*."""
         with rows_of(self, part):
             inputs, outputs, bias = self._predict(self.embedding(vocabulary), vocabulary)
-        return inputs, outputs, masked_bias(bias, self._wordless()[part])
+        return inputs, outputs, masked_bias(bias, self.wordless()[part])
 
     def _predict(self, embeddings: Tensor, vocabulary: Vocabulary | None) -> Matrices:
         """Return E_in, E_out and b of embeddings, corrected."""
@@ -262,15 +262,16 @@ class WordMatrices(nn.Module):
     def of_embeddings(self, inputs: Any) -> Matrices:
         """Return the matrices that the head makes of the embedding's E_in, (V, d), or of what sampled updates have of it."""
         inputs, outputs, bias = self._predict(inputs, self.vocabulary)
-        return inputs, outputs, masked_bias(bias, self._wordless())
+        return inputs, outputs, masked_bias(bias, self.wordless())
 
-    def _wordless(self) -> Tensor:
+    def wordless(self) -> Tensor:
+        """Return the mask (V) of entries that are no words, or have no row."""
         unknown = self.head.unknown()
         return self.impossible if unknown is None else self.impossible | unknown
 
     def unpredictable(self) -> Tensor:
         """Return the mask (V) of entries with probability 0: no words, words without a row, words beyond the limit."""
-        return self._wordless() if self.limit is None else self._wordless() | self.limit.to(self.impossible.device)
+        return self.wordless() if self.limit is None else self.wordless() | self.limit.to(self.impossible.device)
 
     def _state(self) -> tuple[Any, ...]:
         parameters: list[Any] = list(self.parameters())

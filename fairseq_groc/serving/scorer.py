@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +19,7 @@ from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.data.text import check_text
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation import loading
+from fairseq_groc.lexicon.base import Entry
 from fairseq_groc.logs import WARNINGS, at_least
 from fairseq_groc.open_vocabulary.masses import ADAPTIVE, mass_of
 from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
@@ -65,7 +69,10 @@ def load(
         DataError: there is no such checkpoint or folder, or it is broken.
         OptionError: an option that does not exist, or does not go with the others.
     """
-    return Scorer(str(path), str(data), open_vocabulary, str(new_word_mass), lexicon_path, options)
+    if new_word_mass != ADAPTIVE and not open_vocabulary:
+        raise OptionError(f"new_word_mass={new_word_mass}: it goes with open_vocabulary=True")
+    path, data = os.path.abspath(path), os.path.abspath(data)  # a process that unpickles it may be elsewhere
+    return Scorer(path, data, open_vocabulary, str(new_word_mass), lexicon_path, options)
 
 
 class Scorer:
@@ -86,6 +93,7 @@ class Scorer:
     ):
         self._made_of = path, data, open_vocabulary, new_word_mass, lexicon_path, dict(options)
         self._lexicon_path = [lexicon_path] if isinstance(lexicon_path, str) else lexicon_path
+        self._looking = threading.Lock()  # a lexicon is opened once, and has one reader at a time
         with at_least(WARNINGS):
             self._hub = loading.load(path, data, **_task_options(options))
         self.model = self._hub.models[0]
@@ -95,7 +103,7 @@ class Scorer:
         self.open: OpenVocabularyScorer | None = None
         if open_vocabulary:
             mass = mass_of(new_word_mass, self.decoder.dictionary, Path(data))
-            self.open = OpenVocabularyScorer(self.model, mass, self._lexicon(), block=BLOCK)
+            self.open = OpenVocabularyScorer(self.model, mass, self._lexicon, block=BLOCK)
 
     def __reduce__(self) -> Any:
         mass = None if self.open is None else self.open.mass
@@ -162,18 +170,28 @@ class Scorer:
         if self.open is not None:
             raise OptionError("vocabulary: with open_vocabulary=True any word may come. Leave one of them out.")
         words = self.vocabularies.checked(vocabulary)
-        return Allowed(frozenset(self._enter(words, None, of_calls=True)))
+        numbers = self._enter(words, None, of_calls=True)
+        self.vocabularies.warn_of_impossible(words, numbers)
+        return Allowed(frozenset(numbers))
 
     def _enter(self, words: Sequence[str], entries: Any, of_calls: bool) -> list[int]:
         if of_calls and not self.vocabularies.lacking(words):  # numbers never change
             return [self.decoder.dictionary.indices[word] for word in words]
+        if entries is None:  # looked up while others read
+            entries = self._looked_up(self.vocabularies.lacking(words))
         with self.gate.writing():
-            if entries is None and self.vocabularies.lacking(words):
-                entries = self._lexicon()
             for word in self.vocabularies.lacking(words) if self.open is not None else ():
                 self.open.see(word)  # type: ignore[union-attr]
             return self.vocabularies.enter(words, entries, of_calls)
 
+    def _looked_up(self, words: Sequence[str]) -> dict[str, Entry]:
+        if not words:
+            return {}
+        with self._looking:
+            entries: dict[str, Entry] = self.decoder.entries_of(words, self._lexicon)
+            return entries
+
+    @cached_property
     def _lexicon(self) -> Any:
         return loading.data_lexicon(self.decoder.origin, self._lexicon_path)
 

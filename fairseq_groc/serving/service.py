@@ -98,8 +98,8 @@ class Service:
         self.parts, self._adding = [Matrices(**tensors["embeddings"])], threading.Lock()  # as exported; then those of added words
 
     def score(self, lines: Sequence[str]) -> list[LineScore]:
-        """Return what each line gets, read by itself. A word that is lacking is <unk>, and warned of."""
-        texts, found = [line.split() for line in lines], dict[int, LineScore]()
+        """Return what each line gets, read by itself; a text alone is one. A word that is lacking is <unk>, and warned of."""
+        texts, found = [line.split() for line in ([lines] if isinstance(lines, str) else lines)], dict[int, LineScore]()
         for word in {word for text in texts for word in text if self.words.get(word, -1) < UNKNOWN}:
             if word in self.words:
                 raise ValueError(f"{word}: a symbol that no text has. Remove or respell it.")

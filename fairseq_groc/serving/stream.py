@@ -41,18 +41,21 @@ class _Place:
         self._state: dict[str, Any] = {}
         self._made: tuple[Tensor, Any] | None = None
         self._lprobs: Tensor | None = None
+        self._vocabulary: tuple[int, int] | None = None  # that they are over
 
-    def lprobs(self, model: Any) -> Tensor:
-        """Return the log-probabilities of the next word, (V), over the vocabulary as it is now."""
+    def lprobs(self, model: Any, version: int) -> Tensor:
+        """Return the log-probabilities of the next word, (V), over the vocabulary as it is now, in a version."""
         with self._reading:
             decoder = model.decoder
             if self._made is None:
                 self._made = self._read(model)
-            if self._lprobs is None or len(self._lprobs) != len(decoder.matrices.impossible):
+            vocabulary = version, len(decoder.matrices.impossible)
+            if self._lprobs is None or self._vocabulary != vocabulary:
                 h, extra = self._made
                 _, outputs, bias = decoder.matrices()
                 scores = decoder.matrices.log_scores(h, outputs, bias)
                 self._lprobs = numbers_of("model", model.get_normalized_probs((scores, extra), log_probs=True)[0, -1])
+                self._vocabulary = vocabulary
             return self._lprobs
 
     def _read(self, model: Any) -> tuple[Tensor, Any]:
@@ -109,6 +112,11 @@ class Stream:
         twin._mass = copy.copy(self._mass)
         return twin
 
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: Any) -> Stream:
+        return self.copy()
+
     def score(self, words: str | Sequence[str]) -> Any:
         """Return the log-probability (natural) of a word after what came before, and go on behind it.
 
@@ -140,7 +148,7 @@ class Stream:
         """Return the model's log-probabilities, (V)."""
         scorer = self._scorer
         with scorer.gate.reading(), scorer.decoder.limited(scorer.vocabularies.limit(self._allowed)):
-            return self._place.lprobs(scorer.model)
+            return self._place.lprobs(scorer.model, scorer.vocabularies.version)
 
     @torch.no_grad()
     def _next(self, word: str) -> float:

@@ -40,6 +40,7 @@ class CallVocabularies:
     def __init__(self, decoder: Any, data: str):
         self._decoder, self._data = decoder, data
         self.of_calls: set[int] = set()  # numbers of the words that entered for single calls
+        self.version = 0  # how often words have entered
         self._named: set[str] = set()  # words that were warned of
         self._naming = threading.Lock()
 
@@ -75,6 +76,7 @@ class CallVocabularies:
             self.of_calls.update(number for number, known in zip(numbers, new, strict=True) if not known)
         else:
             self.of_calls.difference_update(numbers)
+        self.version += 1
         return numbers
 
     def limit(self, allowed: Allowed) -> Tensor | None:
@@ -106,13 +108,25 @@ class CallVocabularies:
 
     def warn(self, words: Iterable[str]) -> None:
         """Say which words score as ``<unk>``, of each once."""
-        with self._naming:
-            new = [word for word in words if word not in self._named]
-            self._named.update(new)
-        if new:
+        if new := self._not_named(words):
             logger.warning(
                 f"{list_of(new)} not in the vocabulary of {self._data}: scored as <unk>. Give open_vocabulary=True, or add_words."
             )
+
+    def warn_of_impossible(self, words: Sequence[str], numbers: Sequence[int]) -> None:
+        """Say which words of a call's vocabulary the model has no row for, of each once."""
+        wordless = self._decoder.matrices.wordless()
+        if new := self._not_named(word for word, number in zip(words, numbers, strict=True) if wordless[number]):
+            logger.warning(
+                f"{list_of(new)} without a row in the model: probability 0, but for a cache or the uniform distribution. "
+                "Models of composed words have no such words."
+            )
+
+    def _not_named(self, words: Iterable[str]) -> list[str]:
+        with self._naming:
+            new = [word for word in words if word not in self._named]
+            self._named.update(new)
+        return new
 
     def grown(self) -> list[tuple[str, Entry, bool]]:
         """Return the words that were added, what they are made of, and whether they are single calls' own."""
@@ -124,8 +138,11 @@ def as_lines(lines: Any) -> list[str]:
     """Return a list of lines.
 
     Raises:
-        OptionError: it is one text.
+        OptionError: it is one text, or has something else.
     """
     if isinstance(lines, str):
         raise OptionError(f"lines: expected a list of them, not one text: [{shown(lines)}]")
-    return list(lines)
+    found = list(lines)
+    if other := [line for line in found if not isinstance(line, str)]:
+        raise OptionError(f"lines: expected texts, not {other[0]!r}")
+    return found

@@ -16,6 +16,7 @@ from fairseq_groc.cli.score import score_lines
 from fairseq_groc.contexts.schema import Schema
 from fairseq_groc.contexts.variables import Variable
 from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.evaluation import loading
 from fairseq_groc.open_vocabulary.new_words import NewWordMass
 from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
 from fairseq_groc.serving import batches
@@ -135,7 +136,7 @@ def test_threads_that_add_words_and_threads_that_score(make):
 
 def test_words_of_a_call_are_no_state_of_the_model(make, lexicon, monkeypatch, caplog):
     scorer = make("groc_lstm_lm", "compositional_output", NO_HISTORY)
-    monkeypatch.setattr(scorer, "_lexicon", lambda: lexicon)
+    monkeypatch.setattr(scorer, "_lexicon", lexicon)
     before = scorer.score(["cat dog cat"])
     found = scorer.score(["cat dog cat"], vocabulary=["cat", "dog"])
     assert [record.levelname for record in caplog.records] == ["WARNING"]  # of the first call
@@ -146,6 +147,35 @@ def test_words_of_a_call_are_no_state_of_the_model(make, lexicon, monkeypatch, c
     same(found, union.score(["cat dog cat"], vocabulary=["dog", "cat"]))
     scorer.add_words(["dog"])
     same(scorer.score(["cat dog cat"]), union.score(["cat dog cat"]))
+
+
+def test_a_lexicon_is_opened_once_and_read_while_others_score(make, lexicon, monkeypatch):
+    scorer, looking, scored, opened = make(), threading.Event(), threading.Event(), []
+
+    class Slow:
+        def lookup(self, *what):
+            looking.set()
+            assert scored.wait(20)
+            return lexicon.lookup(*what)
+
+    monkeypatch.setattr(loading, "data_lexicon", lambda *_: opened.append(1) or Slow())
+    with ThreadPoolExecutor() as pool:
+        adding = pool.submit(scorer.score, ["cat dog"], vocabulary=["cat", "dog"])
+        assert looking.wait(20)
+        before = scorer.score(["cat lion"])
+        scored.set()
+        adding.result()
+    scorer.score(["cat wolf"], vocabulary=["cat", "wolf"])
+    assert opened == [1]
+    same(scorer.score(["cat lion"]), before)
+
+
+def test_words_that_a_table_has_no_row_for_are_named_once(make, caplog):
+    scorer = make(head="tied")
+    for _ in range(2):
+        assert scorer.score(["cat dog"], vocabulary=["cat", "dog"])[0].log_probability == -math.inf
+    (record,) = caplog.records
+    assert "'dog' is without a row in the model" in record.getMessage()
 
 
 def test_an_unknown_word_is_named_once(make, caplog):
@@ -209,7 +239,9 @@ def test_contexts_in_an_open_vocabulary(make):
     "call, message",
     [
         (lambda s: s.score("cat"), "expected a list of them, not one text"),
+        (lambda s: s.score(["cat", 3]), "expected texts, not 3"),
         (lambda s: s.score(["cat", "a </s>"]), "line 2: contains </s>"),
+        (lambda s: scorers.load("checkpoint", "data", new_word_mass=0.1), "new_word_mass=0.1: it goes with open_vocabulary=True"),
         (lambda s: s.score(["cat"], vocabulary=[]), "vocabulary: no word at all"),
         (lambda s: s.score(["cat"], vocabulary="cat"), "expected a list of words"),
         (lambda s: s.score(["cat"], vocabulary=["a b"]), "'a b' is no word"),

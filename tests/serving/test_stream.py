@@ -1,5 +1,6 @@
 """A stream says what the model says of all that was read, and so do its copies, whatever the others read."""
 
+import copy
 import math
 import random
 import threading
@@ -140,6 +141,19 @@ def test_a_stream_has_a_vocabulary_of_its_own(make, adapters):
     assert [pair[0] if pair[0] > -math.inf else LOG_ZERO for pair in pairs] == pytest.approx(
         whole(scorer, text), rel=1e-6, abs=1e-5
     )
+
+
+def test_a_running_stream_predicts_words_that_are_added(make):
+    scorer = make()
+    scorer.score(["dog"], vocabulary=["dog"])  # of that call alone
+    stream = scorer.stream()
+    stream.score("cat")
+    copied, deep = copy.copy(stream), copy.deepcopy(stream)
+    assert stream.log_probabilities()[scorer.words.index("dog")] < LOG_ZERO / 2
+    scorer.add_words(["dog"])
+    expected = whole(scorer, ["cat", "dog", "run"])[1:]
+    for one in (stream, copied, deep):
+        assert one.score(["dog", "run"]) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("mass", ["0.1", "unk"])
