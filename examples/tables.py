@@ -92,9 +92,9 @@ def scaling(runs: dict[str, Any]) -> str:
     return "\n".join(table(["", *steps, "scored tokens a second", "peak GiB"], rows))
 
 
-def in_context(text: str) -> str:
-    """Return the table of the models that know contexts of a text."""
-    return "\n".join(context_tables.markdown(loaded(EXAMPLES / "context" / "results" / f"models-{text}.json")["rows"]))
+def in_context(name: str) -> str:
+    """Return the table of an experiment with the models that know contexts of a text."""
+    return "\n".join(context_tables.markdown(loaded(EXAMPLES / "context" / "results" / f"{name}.json")["rows"]))
 
 
 def in_language(name: str) -> str:
@@ -121,8 +121,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "lexicon": lambda: findings.lexicon(RESULTS),
     "domains": lambda: findings.domains(RESULTS),
     "beginnings": lambda: findings.beginnings(RESULTS),
-    "contexts-agnews": lambda: in_context("agnews"),
-    "contexts-dbpedia": lambda: in_context("dbpedia"),
+    **{f"contexts-{text}": partial(in_context, f"models-{text}") for text in ("agnews", "dbpedia")},
+    "contexts-domains": lambda: in_context("heads-domains"),
     "rescoring": lambda: rescoring(EXAMPLES / "rescoring" / "results"),
     "lexicon-coverage": lambda: language_tables.coverage(loaded(COVERAGE)),
     "spelling-units": lambda: language_tables.units(loaded(COVERAGE)),

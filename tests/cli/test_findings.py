@@ -120,6 +120,7 @@ def test_corrections_need_both_sides_dropout_and_width():
     groc, ours = perplexities("table-2-ptb-quarter")["GroC"], found[OURS]
     assert found["of the output alone"] > groc and found["of the input alone"] > groc
     assert found["left out with a chance of 0"] - ours > (groc - ours) / 3
+    assert 1.02 * ours < found["left out with a chance of 0.1"] < found["left out with a chance of 0"]
     tied = perplexities("table-2-ptb-quarter")["tied"]
     assert all(ours < found[f"{width} numbers a word"] < tied for width in (16, 32, 64))
     assert ours < found["no relations, no definitions"]
@@ -235,3 +236,24 @@ def test_weights_that_begin_small_cost_more_than_the_head():
             pairs[label] = found[0.05], found[0.2]
     heads = max(wide for _, wide in pairs.values()) / min(wide for _, wide in pairs.values())
     assert len(pairs) == 5 and sum(small / wide > heads for small, wide in pairs.values()) >= 4
+
+
+def in_context(name):
+    rows = json.loads((ROOT / "examples" / "context" / "results" / f"{name}.json").read_text())["rows"]
+    return {label: list(runs.values()) for label, runs in rows.items()}
+
+
+def test_the_more_of_a_model_a_context_changes_the_better():
+    found = {label: [run["perplexity"] for run in runs] for label, runs in in_context("models-agnews").items()}
+    assert all(list(of) == sorted(of, reverse=True) and len(of) == 4 for of in zip(*found.values(), strict=True))
+    found = {label: statistics.mean(run["perplexity"] for run in runs) for label, runs in in_context("models-dbpedia").items()}
+    assert found["Unadapted"] > 1.25 * found["SoftmaxBias"] > 1.25 * found["ConcatCell"]
+    assert abs(1 - found["FactorCell"] / found["ConcatCell"]) < 0.02
+
+
+def test_a_context_helps_composed_words_as_much_as_tied_ones_and_new_words_not():
+    found = {label: runs[0] for label, runs in in_context("heads-domains").items()}
+    pairs = [[found[f"{head}, {how}"] for how in ("Unadapted", "FactorCell")] for head in ("tied", OURS)]
+    assert [round(1 - after["perplexity"] / before["perplexity"], 2) for before, after in pairs] == [0.17, 0.17]
+    before, after = pairs[1]
+    assert abs(1 - after["new"] / before["new"]) < 0.01 < 0.1 < 1 - after["known"] / before["known"]
