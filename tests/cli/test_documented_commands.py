@@ -4,6 +4,7 @@ Other tests run the commands themselves, on small texts, as they are shown: thos
 recipes (test_documented_recipes.py) and of docs/extend.md (test_extend.py).
 """
 
+import itertools
 import re
 import runpy
 import shlex
@@ -118,7 +119,8 @@ def test_command_is_taken(commands, line, capsys, monkeypatch):
     elif program.endswith("preprocess.sh"):
         taken_by(words, commands.preprocess("--help"))
     else:
-        monkeypatch.setattr(sys, "argv", [words[1], "--help"])
+        first = itertools.takewhile(lambda word: not word.startswith("-"), words[1:3])
+        monkeypatch.setattr(sys, "argv", [*first, "--help"])  # of the form where a program has several
         monkeypatch.syspath_prepend((ROOT / words[1]).parent)
         taken_by(words, help_of(lambda: runpy.run_path(str(ROOT / words[1]), run_name="__main__"), capsys))
 
