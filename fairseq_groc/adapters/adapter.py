@@ -35,15 +35,16 @@ class View:
     def __init__(self, adapter: Adapter, memory: Memory, rows: list[tuple[float, Cache, list[Any]]], shape: tuple[int, int]):
         self._adapter, self.memory, self.rows, self._shape = adapter, memory, rows, shape
         self._done = 0
-        self._last: dict[int, tuple[int, Seen | Distribution]] = {}  # parts of one stream ask for the same again
+        self._last: dict[int, tuple[int, Tensor, Seen | Distribution]] = {}  # parts of one stream ask for the same again
 
     def seen(self, number: int, stream: int) -> Seen | Distribution:
         """Return what a stream remembers in the cache of a number."""
-        if self._last.get(number, (-1, None))[0] != stream:
+        real, last = self._adapter.real, self._last.get(number)
+        if last is None or last[0] != stream or last[1] is not real:  # the vocabulary may have changed meanwhile
             _, cache, views = self.rows[number]
             seen = cache.row(views[stream])
-            self._last[number] = stream, seen if isinstance(seen, Seen) else seen.within(self._adapter.real)
-        return self._last[number][1]
+            last = self._last[number] = stream, real, seen if isinstance(seen, Seen) else seen.within(real)
+        return last[2]
 
     def adapt(self, lprobs: Tensor) -> Tensor:
         """Return the adapted log-probabilities of all words, (B, T, V), in place of the model's.

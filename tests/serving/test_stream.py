@@ -6,13 +6,17 @@ import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
 from serving_models import ANY_MODEL
 
-from fairseq_groc.adapters import AdapterSettings
+from fairseq_groc.adapters import Adapter, AdapterSettings
+from fairseq_groc.adapters.ngram import OpenedNGrams
+from fairseq_groc.adapters.ngram_file import WordNGrams
 from fairseq_groc.adapters.statistics import Statistics
 from fairseq_groc.errors import OptionError
+from fairseq_groc.modules.kneser_ney import train
 from fairseq_groc.modules.probabilities import LOG_ZERO
 from fairseq_groc.open_vocabulary.new_words import NewWordMass
 from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
@@ -173,6 +177,34 @@ def test_a_stream_in_an_open_vocabulary(make, adapters, mass):
     assert twin.score("gnu") == pytest.approx(scorer.stream().score("gnu"), abs=1e-6) and twin.score("gnu") > -20
 
 
+@pytest.mark.parametrize("open_mass", [None, "0.1"])
+def test_a_stream_beside_an_ngram_goes_on_in_a_vocabulary_that_grows(make, open_mass):
+    """What was made before words entered is of the smaller vocabulary."""
+    scorer = make(open_mass=open_mass)
+    ngrams, _ = train(np.array([0, 1, 2, 3, 2, 3]), 4, 2, 2)
+    made = WordNGrams(ngrams, ["cat", "lion", "</s>", "gnu"], {})
+    opened = OpenedNGrams(made, scorer.decoder.dictionary)
+    real = scorer.decoder.real_words()
+    settings = AdapterSettings(ngram_weight=0.3, local_weight=0.1)
+    scorer.decoder.adapter = Adapter(settings, real, torch.zeros_like(real), {"ngram": opened})
+    stream = scorer.stream()
+    stream.score(["cat", "</s>"])
+    stream.log_probabilities()  # made over the vocabulary before gnu
+    if open_mass is None:
+        scorer.add_words(["gnu", "emu"])
+        assert stream.copy().score(["gnu", "emu"]) == pytest.approx(whole(scorer, ["cat", "</s>", "gnu", "emu"])[2:], abs=1e-5)
+    else:
+        first, later = stream.copy(), stream.copy()
+        first.score(["emu", "gnu"])
+        assert later.score("gnu") == pytest.approx(scorer_after(scorer, ["cat", "</s>"]).score("gnu"), abs=1e-6)
+
+
+def scorer_after(scorer, words):
+    stream = scorer.stream()
+    stream.score(words)
+    return stream
+
+
 def test_the_rate_of_new_words_is_each_stream_s_own(make):
     scorer = make(open_mass="0.1")
     scorer.open.mass = NewWordMass(0.1)
@@ -206,8 +238,6 @@ def test_streams_learn_by_themselves(make):
 
 
 def scorer_adapter(scorer, settings, statistics):
-    from fairseq_groc.adapters import Adapter
-
     real = scorer.decoder.real_words()
     return Adapter(settings, real, torch.zeros_like(real), {"dynamic": statistics})
 
