@@ -129,6 +129,12 @@ def add_out(parser: argparse.ArgumentParser, what: str = "JSON file to write; a 
     parser.add_argument("--out", type=Path, help=what)
 
 
+def add_cleaning(parser: argparse.ArgumentParser) -> None:
+    """Add what makes tokens of raw lines: ``data.text.cleaner`` takes it."""
+    parser.add_argument("--tokenize", metavar="LANG", help="with sacremoses, for this language")
+    parser.add_argument("--lower", action="store_true", help="lower-case")
+
+
 def add_break_mode(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sample-break-mode", choices=("none", "eos"), default="none", help="none: running text; eos: every line by itself"

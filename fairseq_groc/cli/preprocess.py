@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from fairseq.data import Dictionary
 
-from fairseq_groc.arguments import add_lexicon_options, positive
+from fairseq_groc.arguments import add_cleaning, add_lexicon_options, positive
 from fairseq_groc.contexts.arrays import write_contexts
 from fairseq_groc.contexts.splits import check_rows, described, read_contexts
 from fairseq_groc.contexts.table import NAME, number_of
@@ -23,8 +23,9 @@ from fairseq_groc.data.folder import check_target, replacing
 from fairseq_groc.data.lexicon_tables import tables_of
 from fairseq_groc.data.numbering import Numbering, Text
 from fairseq_groc.data.piece_marks import check_mark, mark_of
-from fairseq_groc.data.text import checked, cleaner, decoded, read_lines
-from fairseq_groc.dictionary import load_dictionary, real_words
+from fairseq_groc.data.text import Unseparated, checked, cleaner, decoded, read_lines
+from fairseq_groc.data.word_list import listed_dictionary
+from fairseq_groc.dictionary import real_words
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.results import aligned
 from fairseq_groc.lexicon.tables import LexiconTables
@@ -42,7 +43,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--threshold", type=positive, metavar="N", help="leave out words seen less than N times in the training")
     union = "union vocabulary: that folder's dictionary, then the new words of these texts"
     parser.add_argument("--vocabulary-from", metavar="DIR", help=union)
-    parser.add_argument("--vocabulary", metavar="FILE", help="use this dict.txt as it is")
+    parser.add_argument("--vocabulary", metavar="FILE", help="use this dict.txt as it is, or this list of words, one a line")
     more = "append the words of another text to the vocabulary; may be repeated"
     parser.add_argument("--new-words-from", **repeated, metavar="FILE", help=more)
     known = "data folder of an earlier training: the words of its text are not new either; may be repeated"
@@ -55,8 +56,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--context-numeric", type=_columns, default=[], metavar="NAMES", help=numeric)
     cyclic = "columns of numbers that come back to 0, with their periods, as in hour:24,month:12"
     parser.add_argument("--context-cyclic", type=_periods, default={}, metavar="NAME:PERIOD", help=cyclic)
-    parser.add_argument("--tokenize", metavar="LANG", help="with sacremoses, for this language")
-    parser.add_argument("--lower", action="store_true", help="lower-case")
+    add_cleaning(parser)
     pieces = "the texts are cut into pieces of words with this mark, which is no letter; default: what --vocabulary-from has"
     parser.add_argument("--piece-marks", choices=MARKS, help=pieces)
     add_lexicon_options(parser)
@@ -210,14 +210,16 @@ def _lines(args: Namespace, scratch: Path, splits: dict[str, str]) -> Iterator[t
             lines = decoded(read_archive(file, published.text), path)
         else:
             lines = read_lines(Path(path), progress=True)
-        yield split, checked(map(clean, lines), path)
+        marks = Unseparated()
+        yield split, checked(map(marks.watch(clean), lines), path)
+        marks.warn(path)
 
 
 def first_entries(args: Namespace) -> Dictionary:
     """Return the vocabulary that is given, or where the words of the texts are to be appended."""
     if args.vocabulary_from:
         return folder_dictionary(Path(args.vocabulary_from))
-    return load_dictionary(Path(args.vocabulary)) if args.vocabulary else Dictionary()
+    return listed_dictionary(Path(args.vocabulary)) if args.vocabulary else Dictionary()
 
 
 def add_words(dictionary: Dictionary, args: Namespace, texts: dict[str, Text]) -> None:

@@ -1,39 +1,38 @@
 """Score the lines of a file with a checkpoint: tab-separated log-probability, tokens, line."""
 
-import itertools
 import logging
 import math
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from fairseq_groc.arguments import add_adapter_arguments, add_lexicon_path, add_model, positive
+from fairseq_groc.arguments import add_adapter_arguments, add_cleaning, add_lexicon_path, add_model, positive
 from fairseq_groc.contexts.schema import Contexts
-from fairseq_groc.data.streams import Block
-from fairseq_groc.data.text import checked, escaped, read_lines
-from fairseq_groc.dictionary import is_filler
+from fairseq_groc.data.text import Unseparated, cleaner, escaped
+from fairseq_groc.data.word_list import listed_words
 from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.evaluation.characters import pieces_of
+from fairseq_groc.evaluation.line_scores import BLOCK, block_lengths, score_lines
 from fairseq_groc.evaluation.lines import Line, context_reader, lines_of
 from fairseq_groc.evaluation.loading import adapter_options, data_lexicon, load
 from fairseq_groc.logs import NOTICE
-from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of
+from fairseq_groc.modules.probabilities import perplexity
 from fairseq_groc.open_vocabulary.masses import ADAPTIVE, fixed_mass, mass_of
 from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
 
 logger = logging.getLogger(__name__)
-BLOCK = 512
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("text", help="a file of tokenised lines, - for the standard input; with --field, tab-separated")
+    parser.add_argument(
+        "text", help="a file of lines, tokenised or to --tokenize, - for the standard input; with --field, tab-separated"
+    )
     add_model(parser)
+    add_cleaning(parser)
     parser.add_argument("--field", type=positive, help="the text is this field of each line, from 1 (an n-best list, say)")
     what = "with --field, the fields that say the line's context; --context says its other variables"
     parser.add_argument("--context-fields", type=_places, metavar="NAME=FIELD,...", default={}, help=what)
@@ -46,27 +45,35 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     _check(args)
-    lines: Iterable[Line] = lines_of(args.text, args.field, args.context_fields)
+    marks = Unseparated()
+    clean = marks.watch(cleaner(args.tokenize, args.lower))
+    lines: Iterable[Line] = lines_of(args.text, args.field, args.context_fields, clean)
     if not args.open_vocabulary:
         lines = list(lines)  # bad input is refused before anything is scored
     hub = load(args.path, args.data, **adapter_options(args), any_lexicon=args.any_lexicon)
     if args.limit_vocabulary:
         _limit(hub.models[0], args)
-    if args.open_vocabulary:
-        _run_open(hub, lines, args)
-        return
+    (_run_open if args.open_vocabulary else _run_closed)(hub, lines, args)
+    marks.warn(args.text)
+
+
+def _run_closed(hub: Any, lines: Iterable[Line], args: Namespace) -> None:
+    """Score lines over the vocabulary as it is."""
+    lines = list(lines)
     texts = [line.text for line in lines]
     read = context_reader(hub.task.schema, args.context_fields, args.context)
     contexts = None if read is None else Contexts.joined([read(line) for line in lines])
     _report_unknown(texts, hub.task.dictionary, args.data)
-    impossible, scores = 0, score_lines(hub, texts, args.running, args.tokens_per_sample, contexts)
+    total, counted, impossible = 0.0, 0, 0
+    scores = score_lines(hub, texts, args.running, args.tokens_per_sample, contexts)
     for line, (score, tokens) in zip(lines, scores, strict=True):
-        impossible += score == -math.inf
+        total, counted, impossible = total + score, counted + tokens, impossible + (score == -math.inf)
         write_score(score, tokens, line.whole)
+    logger.log(NOTICE, f"{len(lines):,} lines, {counted:,} tokens with their ends; perplexity {perplexity(-total, counted):,.2f}")
     if impossible:
         why = "words beyond --limit-vocabulary, or " if args.limit_vocabulary else "words "
         logger.warning(
-            f"{impossible:,} of {len(texts):,} lines have {why}that the model has no row for, and probability 0. "
+            f"{impossible:,} of {len(lines):,} lines have {why}that the model has no row for, and probability 0. "
             "Give --uniform-weight W to mix in the uniform distribution."
         )
 
@@ -89,74 +96,6 @@ def _places(given: str) -> dict[str, int]:
             raise ArgumentTypeError(f"{given}: expected NAME=FIELD,NAME=FIELD, each name once")
         found[name] = positive(field)
     return found
-
-
-def score_lines(
-    hub: Any, texts: list[str], running: bool = False, block: int | None = None, contexts: Contexts | None = None
-) -> Iterator[tuple[float, int]]:
-    """Yield the log-probability (natural logarithm) and the number of tokens of every line, its ``</s>`` included.
-
-    A line with an impossible word scores -inf.
-
-    Args:
-        hub: what ``from_pretrained`` returns
-        running: carry the state from line to line; otherwise every line begins from the zero state
-        block: tokens at a time; None: 512, or what an adapter wants
-        contexts: one a line; None: nothing is known, or what the model was told of all lines
-    """
-    model, dictionary = hub.models[0], hub.task.dictionary
-    wanted, length = block_lengths(model.decoder, running, block)
-    numbers = ([*map(dictionary.index, text.split()), dictionary.eos()] for text in texts)
-    lines = [torch.tensor(line, device=hub.device) for line in numbers]
-    owners = [torch.full((len(line),), number) for number, line in enumerate(lines)]
-    pieces = list(zip(lines, owners, strict=True))
-    if wanted is not None:  # blocks of such a length do not end where lines do
-        pieces = [(torch.cat(lines), torch.cat(owners))]
-    scores = _scores(model, pieces, running, int(min(length, model.decoder.max_positions())), contexts)
-    for line in lines:
-        total = sum(itertools.islice(scores, len(line)))
-        yield (total if total > LOG_ZERO / 2 else -math.inf), len(line)
-
-
-def block_lengths(decoder: Any, running: bool, given: int | None) -> tuple[int | None, int]:
-    """Return how many tokens an adapter wants to be read at a time, None for any, and how many are read.
-
-    Raises:
-        OptionError: an adapter does not go with lines by themselves, or its blocks are of another length.
-    """
-    if decoder.adapter is None:
-        return None, given or BLOCK
-    settings = decoder.adapter.settings
-    if not running:
-        settings.refuse("lines")
-    settings.check_block(given)
-    wanted = settings.block_length()
-    return wanted, given or wanted or BLOCK
-
-
-@torch.no_grad()
-def _scores(
-    model: Any, pieces: Iterable[tuple[Tensor, Tensor]], running: bool, block: int, contexts: Contexts | None
-) -> Iterator[float]:
-    """Yield the log-probability of each token of some pieces of a text, or of texts by themselves.
-
-    Args:
-        pieces: tokens, (T), and the number of the line that each is of, (T)
-        contexts: one a line, by which its tokens are predicted
-    """
-    eos = model.decoder.dictionary.eos()
-    previous, begin = eos, 0
-    for number, (piece, owners) in enumerate(pieces):
-        if not running:
-            previous, begin = eos, 0
-        for target, own in zip(piece.split(block), owners.split(block), strict=True):
-            source = torch.cat([target.new_tensor([previous]), target[:-1]]).unsqueeze(0)  # (1, T)
-            place = Block("scored", 0 if running else number, 0, begin, begin + len(target))
-            of = own[:1] if own[0] == own[-1] else own.unsqueeze(0)  # (1), or (1, T)
-            output = model(source, block=place, context=None if contexts is None else contexts.of_lines(of.numpy()))
-            lprobs = model.get_normalized_probs(output, log_probs=True)[0]  # (T, V)
-            yield from numbers_of("model", lprobs.gather(1, target.unsqueeze(1))).double().flatten().tolist()
-            previous, begin = int(target[-1]), place.end
 
 
 def _add_vocabulary_arguments(parser: ArgumentParser) -> None:
@@ -195,9 +134,7 @@ def _limit(model: Any, args: Namespace) -> None:
     Raises:
         DataError: it has no words, or something that is none.
     """
-    found = ("".join(line.split()[:1]) for line in read_lines(Path(args.limit_vocabulary)))
-    given = checked(("" if is_filler(word) else word for word in found), args.limit_vocabulary)  # a dict.txt may have them
-    words = [word for word in dict.fromkeys(given) if word not in ("", model.decoder.dictionary.unk_word)]
+    words = listed_words(Path(args.limit_vocabulary))
     before = len(model.decoder.dictionary)
     try:
         if any(word not in model.decoder.dictionary.indices for word in words):

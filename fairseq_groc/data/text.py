@@ -1,6 +1,8 @@
 """Raw text: lines, checked as they are read; tokenised and lower-cased if asked."""
 
 import codecs
+import logging
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -9,6 +11,9 @@ from tqdm import tqdm
 from fairseq_groc.dictionary import is_symbol
 from fairseq_groc.errors import DataError
 from fairseq_groc.files import has_mark
+
+logger = logging.getLogger(__name__)
+_UNSEPARATED = re.compile(r"[^\W\d_][.!?,;:]['\"”’»)]*\s*$")
 
 
 def read_lines(path: Path, progress: bool = False) -> Iterator[str]:
@@ -69,6 +74,32 @@ def check_text(text: str, where: str) -> None:
     for word in text.split():
         if is_symbol(word) and word != "<unk>":
             raise DataError(f"{where}: contains {word}, which fairseq reserves. Remove or respell it.")
+
+
+class Unseparated:
+    """Count the lines of a text that end in a word and a mark in one, which shows that it was never tokenised."""
+
+    SHARE = 0.2  # of lines; tokenised, about one in a hundred ends in an abbreviation
+
+    def __init__(self) -> None:
+        self._lines = self._ends = 0
+
+    def watch(self, clean: Callable[[str], str]) -> Callable[[str], str]:
+        """Return a function that does the same to lines, and counts what comes out."""
+
+        def watched(line: str) -> str:
+            line = clean(line)
+            self._lines += 1
+            self._ends += _UNSEPARATED.search(line) is not None
+            return line
+
+        return watched
+
+    def warn(self, name: str) -> None:
+        """Say so, if the text looks like that."""
+        if self._ends > self.SHARE * self._lines:
+            share = f"{self._ends / self._lines:.0%} of the lines"
+            logger.warning(f"{name}: {share} end in a word with a mark, as in 'end.'. If words have none, give --tokenize LANG.")
 
 
 def cleaner(language: str | None, lower: bool) -> Callable[[str], str]:

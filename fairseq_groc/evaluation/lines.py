@@ -29,12 +29,15 @@ class Line(NamedTuple):
     context: dict[str, str]
 
 
-def lines_of(path: str, field: int | None, context_fields: Mapping[str, int]) -> Iterator[Line]:
+def lines_of(
+    path: str, field: int | None, context_fields: Mapping[str, int], clean: Callable[[str], str] = str
+) -> Iterator[Line]:
     """Yield the lines of a file, those of the standard input (``-``) as they come.
 
     Args:
         field: the tab-separated field that is text, from 1; None: the whole line is
         context_fields: the field that each variable of the context is in, from 1
+        clean: makes tokens of the text
 
     Raises:
         DataError: there are no lines, or one lacks a field or has a symbol of fairseq's as a word; says which.
@@ -42,7 +45,7 @@ def lines_of(path: str, field: int | None, context_fields: Mapping[str, int]) ->
     number, lines = 0, read_lines(Path(path)) if path != "-" else decoded(sys.stdin.buffer, "-")
     for number, line in enumerate(lines, start=1):
         where, cells = f"{path}:{number}", line.split("\t")
-        text = line if field is None else _cell(cells, field, f"--field {field}", where)
+        text = clean(line if field is None else _cell(cells, field, f"--field {field}", where))
         check_text(text, where)
         context = {name: _cell(cells, at, f"--context-fields {name}={at}", where) for name, at in context_fields.items()}
         yield Line(line, where, text, context)

@@ -11,6 +11,9 @@ import pytest
 from cli_helpers import ROOT, tokens_of
 
 from fairseq_groc.cli import score
+from fairseq_groc.data.word_list import listed_dictionary
+from fairseq_groc.dictionary import load_dictionary
+from fairseq_groc.errors import DataError
 from fairseq_groc.evaluation.loading import load
 from fairseq_groc.lexicon import FileLexicon
 
@@ -73,6 +76,41 @@ def test_a_terminal_is_shown_nothing_to_obey(capsys, monkeypatch):
         monkeypatch.setattr(sys.stdout, "isatty", lambda terminal=terminal: terminal)
         score.write_score(-1.5, 3, line)
         assert capsys.readouterr().out == f"-1.5000\t3\t{shown}\n"
+
+
+def test_raw_lines_over_a_list_of_words(commands, corpus, models, tmp_path):
+    """A visitor's way: a word list and a text as it was written, to one figure."""
+    raw, listed, data = tmp_path / "raw.txt", tmp_path / "words.txt", tmp_path / "data"
+    raw.write_text("The cat sat.\n\n'Sat, the hound!'\n")
+    listed.write_text("the\ncat\n\nsat\nhound\nthe\n.\n")
+    made = ["scripts/preprocess.sh", "--vocabulary", listed, "--known", corpus / "data", "--test", raw, "--dest", data, *LEXICON]
+    assert "67% of the lines end in a word with a mark, as in 'end.'. If words have none, give --tokenize LANG" in commands.ok(*made)
+    assert "end in a word" not in commands.ok(*made, "--tokenize", "en", "--lower")
+    assert load_dictionary(data / "dict.txt").symbols[4:] == ["the", "cat", "sat", "hound", "."]
+    where = ["--path", models["compositional_output"], "--data", data]
+    assert "end in a word with a mark" in commands.ok(*SCORE, raw, *where)
+    output = commands.ok(*SCORE, raw, *where, "--tokenize", "en", "--lower")
+    rows = rows_of(output)
+    assert [tokens for _, tokens in rows] == [5, 1, 7] and "\t'Sat, the hound!'\n" in output
+    expected = math.exp(-sum(score for score, _ in rows) / 13)
+    assert f"3 lines, 13 tokens with their ends; perplexity {expected:.1f}" in output
+    evaluated = commands.ok("python", "-m", "fairseq_groc", "evaluate", *where, "--sample-break-mode", "eos")
+    assert re.search(rf"\b{expected:.1f}", evaluated)
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ("the\nnew york\n", "words.txt: 'new york' is no word (word 2 of the list): expected one a line"),
+        ("the 3\ncat\n", "words.txt: Incorrect dictionary format"),
+        ("the\n<pad>\n", "words.txt:2: contains <pad>, which fairseq reserves"),
+        ("\n\n<unk>\n", "words.txt: no words: expected one a line"),
+    ],
+)
+def test_a_list_that_has_something_else(tmp_path, content, message):
+    (tmp_path / "words.txt").write_text(content)
+    with pytest.raises(DataError, match=re.escape(message)):
+        listed_dictionary(tmp_path / "words.txt")
 
 
 def test_a_limit_is_a_renormalised_vocabulary(commands, corpus, where, tmp_path):
