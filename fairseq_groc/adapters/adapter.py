@@ -259,6 +259,6 @@ class Adapter:
             return lprobs
         return -uniform_mixture_at(-lprobs, self.settings.uniform_weight, self.real.to(lprobs.device), targets)
 
-    def uniform_mass(self, mass: Tensor, words: Tensor) -> Tensor:
+    def uniform_mass(self, mass: Tensor, chosen: Tensor) -> Tensor:
         """Return the log of the smoothed mass of some words, a mask (V), from the log of what it was before."""
-        return uniform_mass(mass, self.settings.uniform_weight, self.real.to(mass.device), words.to(mass.device))
+        return uniform_mass(mass, self.settings.uniform_weight, self.real.to(mass.device), chosen.to(mass.device))

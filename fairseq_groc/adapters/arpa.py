@@ -36,31 +36,31 @@ class ArpaNGrams:
         self.order, self.size = int(model.order), len(words)
         self._model, self._words, self._state, self._end = model, words, state, words.index(END)
 
-    def histories(self, words: NDArray[Any], before: NDArray[np.int64]) -> NDArray[np.int64]:
+    def histories(self, numbers: NDArray[Any], before: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the history after each word of a text, (n - 1, T): the words that it has, the last one first, -1 for no more.
 
         Args:
-            words: (T)
+            numbers: of its words, (T)
             before: the history of the first, (n - 1)
         """
-        padded = np.concatenate([before[::-1], np.asarray(words, dtype=np.int64)])
+        padded = np.concatenate([before[::-1], np.asarray(numbers, dtype=np.int64)])
         rows = [padded[self.order - 1 - back : len(padded) - back] for back in range(self.order - 1)]
-        over = np.zeros(len(words), dtype=bool)
+        over = np.zeros(len(numbers), dtype=bool)
         for number, row in enumerate(rows):
             rows[number] = np.where(over, -1, row)
             over |= (rows[number] == self._end) | (rows[number] < 0)
-        return np.stack(rows) if rows else np.zeros((0, len(words)), dtype=np.int64)
+        return np.stack(rows) if rows else np.zeros((0, len(numbers)), dtype=np.int64)
 
     def _after(self, history: NDArray[np.int64]) -> Any:
         """Return kenlm's state after a history."""
-        words = [number for number in history.tolist() if number >= 0][::-1]
+        numbers = [number for number in history.tolist() if number >= 0][::-1]
         state, following = self._state(), self._state()
-        if words and words[0] == self._end:
+        if numbers and numbers[0] == self._end:
             self._model.BeginSentenceWrite(state)
-            words = words[1:]
+            numbers = numbers[1:]
         else:
             self._model.NullContextWrite(state)
-        for number in words:
+        for number in numbers:
             self._model.BaseScore(state, self._words[number], following)
             state, following = following, state
         return state
@@ -70,10 +70,10 @@ class ArpaNGrams:
         *scores, unknown = (10 ** self._model.BaseScore(state, word, unused) for word in [*words, UNKNOWN])
         return [score / (1 - unknown) for score in scores]
 
-    def probabilities(self, histories: NDArray[np.int64], words: NDArray[Any]) -> NDArray[np.float64]:
+    def probabilities(self, histories: NDArray[np.int64], numbers: NDArray[Any]) -> NDArray[np.float64]:
         """Return p(word | history) of one word a position, (T), 0 for -1."""
-        pairs = zip(histories.T, words.tolist(), strict=True)
-        found = [self._shares(history, [self._words[word]])[0] if word >= 0 else 0.0 for history, word in pairs]
+        pairs = zip(histories.T, numbers.tolist(), strict=True)
+        found = [self._shares(history, [self._words[number]])[0] if number >= 0 else 0.0 for history, number in pairs]
         return np.array(found)
 
     def distributions(self, histories: NDArray[np.int64]) -> NDArray[np.float64]:

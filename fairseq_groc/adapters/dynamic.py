@@ -128,14 +128,14 @@ class DynamicEvaluation(TextAdapter):
     @classmethod
     def refusals(cls, settings: AdapterSettings) -> dict[Use, str]:
         chosen = settings.dynamic_parameters
-        words = (
+        growing = (
             f"--dynamic-parameters {chosen} changes what each word has, so no word can be added (--open-vocabulary): "
             f"give --dynamic-parameters {ENCODER} or {FEATURES}"
         )
         return {
             "training": "--dynamic-rate is for scoring, and would adapt what is being trained: leave it out of training",
             "lines": LINES,
-            **({"new_words": words} if chosen in (ALL, HEAD) else {}),
+            **({"new_words": growing} if chosen in (ALL, HEAD) else {}),
         }
 
     @classmethod

@@ -37,10 +37,10 @@ class LanguageModel(Protocol):
     def order(self) -> int:
         """n."""
 
-    def histories(self, words: NDArray[Any], before: NDArray[np.int64]) -> NDArray[np.int64]:
+    def histories(self, numbers: NDArray[Any], before: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the history after each word of a text, (n - 1, T)."""
 
-    def probabilities(self, histories: NDArray[np.int64], words: NDArray[Any]) -> NDArray[np.float64]:
+    def probabilities(self, histories: NDArray[np.int64], numbers: NDArray[Any]) -> NDArray[np.float64]:
         """Return p(word | history) of one word a position, (T)."""
 
     def distributions(self, histories: NDArray[np.int64]) -> NDArray[np.float64]:

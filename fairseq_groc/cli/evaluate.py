@@ -28,13 +28,12 @@ from fairseq_groc.data.text import checked, read_lines
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.characters import MARKS, Pieces, Size, check_raw, check_symbol, pieces_of, raw_lines, size_of
 from fairseq_groc.evaluation.line_losses import added, sums_by_line, words_of, write_losses
-from fairseq_groc.evaluation.loading import open_model, read_split
+from fairseq_groc.evaluation.loading import leave_out_corrections, open_model, read_split
 from fairseq_groc.evaluation.report import add, perplexities, tally, text_table, texts_table
 from fairseq_groc.evaluation.results import check_out, write_json
 from fairseq_groc.evaluation.scoring import Place, score
 from fairseq_groc.files import check_place
 from fairseq_groc.logs import begin_worker
-from fairseq_groc.models.word_matrices import WordMatrices
 
 logger = logging.getLogger(__name__)
 LARGEST_ERROR, PER_WORD = 1e-5, 1e-9  # of a sum of probabilities in float32, and more for each: 2e-5 was seen of 44,000 words
@@ -168,17 +167,6 @@ def share_of(args: Namespace, hub: Any, dataset: StreamDataset, known: Tensor, w
         "block": block,
         "seconds": seconds,
     }
-
-
-def leave_out_corrections(matrices: WordMatrices) -> None:
-    """Make words what they are composed of alone.
-
-    Raises:
-        OptionError: they have no corrections.
-    """
-    if matrices.corrections is None:
-        raise OptionError("--no-corrections: this model's words have none. Leave it out.")
-    matrices.corrections = None
 
 
 def text_size(args: Namespace, dataset: StreamDataset) -> Size:

@@ -203,7 +203,7 @@ def _rates(
 ) -> list[str]:
     found = []
     for part in parts.values():
-        words = sum(len(references[nbest.ids[number]].split()) for number in set(nbest.utterance[part].tolist()))
+        total = sum(len(references[nbest.ids[number]].split()) for number in set(nbest.utterance[part].tolist()))
         wrong = total_errors(nbest, features, errors, part, weights)
-        found.append(f"{wrong / words:.2%}" if words else "")
+        found.append(f"{wrong / total:.2%}" if total else "")
     return found

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from fairseq_groc.data.stream_dataset import StreamDataset
-from fairseq_groc.errors import DataError, GrocError, LexiconError
+from fairseq_groc.errors import DataError, GrocError, LexiconError, OptionError
 from fairseq_groc.files import check_archive
 from fairseq_groc.lexicon import Lexicon, PieceLexicon, open_lexicons
 from fairseq_groc.lexicon.tables import Origin
@@ -159,3 +159,14 @@ def _opened(paths: Sequence[str], origin: Origin) -> Lexicon:
     """Open lexicons for such words as the tables have."""
     lexicon = open_lexicons(paths)
     return PieceLexicon(lexicon, origin.piece_mark) if origin.piece_mark else lexicon
+
+
+def leave_out_corrections(matrices: Any) -> None:
+    """Make words what they are composed of alone.
+
+    Raises:
+        OptionError: they have no corrections.
+    """
+    if matrices.corrections is None:
+        raise OptionError("--no-corrections: this model's words have none. Leave it out.")
+    matrices.corrections = None

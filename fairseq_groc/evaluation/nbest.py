@@ -141,8 +141,8 @@ def read_references(path: Path, ids: Iterable[str]) -> dict[str, str]:
 
 def features_of(nbest: NBest, log_probabilities: Sequence[float]) -> tuple[list[str], Floats]:
     """Return the names of the features and their values, (N, F): the model's, the other scores, the number of words."""
-    words = [len(text.split()) for text in nbest.texts]
-    return [LM, *nbest.names, WORDS], np.column_stack([log_probabilities, nbest.scores, words])
+    lengths = [len(text.split()) for text in nbest.texts]
+    return [LM, *nbest.names, WORDS], np.column_stack([log_probabilities, nbest.scores, lengths])
 
 
 def best_of(nbest: NBest, total: Floats) -> NDArray[np.int64]:

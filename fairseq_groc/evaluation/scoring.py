@@ -82,7 +82,7 @@ class TokenScores:
 
 @torch.no_grad()
 def score(
-    model: Any, dataset: StreamDataset, place: Place, verify_every: int = 0, words: Tensor | None = None, chunk: int = 16_384
+    model: Any, dataset: StreamDataset, place: Place, verify_every: int = 0, chosen: Tensor | None = None, chunk: int = 16_384
 ) -> TokenScores:
     """Score every token of a worker's streams at the targets alone.
 
@@ -91,14 +91,14 @@ def score(
 
     Args:
         verify_every: of so many blocks one is scored by its full distributions instead, whose sums are checked; 0: none
-        words: mask (V) of those whose mass is wanted of these
+        chosen: mask (V) of those words whose mass is wanted of these
         chunk: words whose scores are held at a time
     """
     scores, padding = TokenScores(), dataset.dictionary.pad()
     for number, sample in enumerate(blocks(model, dataset, place)):
         target, real = sample["target"], sample["target"] != padding
         if verify_every and number % verify_every == 0:
-            adapted, own = _by_full_distributions(model, sample, real, words, scores)
+            adapted, own = _by_full_distributions(model, sample, real, chosen, scores)
         else:
             losses = model.decoder.losses(*model.decoder.without_scores(model, sample["net_input"]), target, chunk)
             adapted, own = (-part for part in losses)
@@ -113,7 +113,7 @@ def score(
 
 
 def _by_full_distributions(
-    model: Any, sample: dict[str, Any], real: Tensor, words: Tensor | None, scores: TokenScores
+    model: Any, sample: dict[str, Any], real: Tensor, chosen: Tensor | None, scores: TokenScores
 ) -> tuple[Tensor, Tensor]:
     """Return the log-probabilities of the targets, (B, T), of the adapted model and the model alone."""
     output = model(**sample["net_input"])
@@ -124,6 +124,6 @@ def _by_full_distributions(
     if len(error):
         scores.error = float(torch.maximum(torch.tensor(scores.error).double(), error.max()))  # NaN stays
     scores.verified += len(error)
-    if words is not None:
-        scores.mass += torch.stack([of[:, words].sum() for of in probabilities]).cpu()
+    if chosen is not None:
+        scores.mass += torch.stack([of[:, chosen].sum() for of in probabilities]).cpu()
     return tuple(lprobs.gather(2, sample["target"].unsqueeze(2))[..., 0] for lprobs in (adapted, own))  # type: ignore[return-value]

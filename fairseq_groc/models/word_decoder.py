@@ -184,24 +184,24 @@ class WordDecoder(ChangingVocabulary):
         lprobs = torch.log_softmax(self.matrices.log_scores(h, outputs, bias).float(), -1)
         return own - shift[targets] + (lprobs + shift).logsumexp(-1)
 
-    def _log_mass(self, h: Tensor, outputs: Tensor, bias: Tensor, chunk: int, words: Tensor) -> Tensor:
+    def _log_mass(self, h: Tensor, outputs: Tensor, bias: Tensor, chunk: int, chosen: Tensor) -> Tensor:
         """Return the log of the discounted probability of some words together, a mask (V), at each position, (B, T)."""
         shift = self.adapter.discount(h.device) if self.adapter is not None else None
-        possible, (words, head) = bias > -torch.inf, (words.to(bias.device), self.matrices.head)
-        if not bool((possible & ~words).any()):
+        possible, (chosen, head) = bias > -torch.inf, (chosen.to(bias.device), self.matrices.head)
+        if not bool((possible & ~chosen).any()):
             return h.new_zeros(h.shape[:2], dtype=torch.float32)
         if not head.plain_softmax:
             lprobs = torch.log_softmax(self.matrices.log_scores(h, outputs, bias).float(), -1)
             lprobs = lprobs if shift is None else torch.log_softmax(lprobs + shift, -1)
-            return lprobs.masked_fill(~words, -torch.inf).logsumexp(-1)
-        if not bool((possible & words).any()):
+            return lprobs.masked_fill(~chosen, -torch.inf).logsumexp(-1)
+        if not bool((possible & chosen).any()):
             return h.new_full(h.shape[:2], -torch.inf, dtype=torch.float32)
         # the losses of any of the words, among these and among all, differ by their share
-        one = (possible & words).nonzero()[0].expand(h.size(0) * h.size(1))
+        one = (possible & chosen).nonzero()[0].expand(h.size(0) * h.size(1))
         bias = bias if shift is None else bias + shift
         losses = [
             head.losses(h.flatten(0, 1), outputs, among, one, self.dictionary.pad(), chunk)
-            for among in (bias, bias.masked_fill(~words, -torch.inf))
+            for among in (bias, bias.masked_fill(~chosen, -torch.inf))
         ]
         return (losses[1] - losses[0]).view(h.shape[:2])
 

@@ -37,16 +37,16 @@ class VariationalDropout(nn.Module):
         return f"p={self.p}, shared={self.shared}"
 
 
-def drop_words(rows: Tensor, words: Tensor, count: int, p: float) -> Tensor:
+def drop_words(rows: Tensor, numbers: Tensor, count: int, p: float) -> Tensor:
     """Return rows (..., d), zero for words that are drawn with a chance of *p*, wherever they are; others are divided by 1 - p.
 
     One draw a word (Merity et al. 2018, section 4.3): whoever else has the word's embedding has it whole.
 
     Args:
         rows: embeddings, (..., d)
-        words: whose they are, (...), numbers below *count*
+        numbers: of the words whose they are, (...), below *count*
         count: V
         p: 0 to below 1
     """
     kept = F.dropout(rows.new_ones(count, 1), p)
-    return rows * F.embedding(words, kept)
+    return rows * F.embedding(numbers, kept)

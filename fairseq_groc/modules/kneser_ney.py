@@ -68,46 +68,46 @@ class NGrams(NamedTuple):
         """Return the history of a line's first word, (n - 1), from the word that ends lines."""
         return np.array([end, *[-1] * (self.order - 2)][: self.order - 1], dtype=np.int64)
 
-    def histories(self, words: NDArray[Any], before: NDArray[np.int64]) -> NDArray[np.int64]:
+    def histories(self, numbers: NDArray[Any], before: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the history after each word of a text, (n - 1, T): of each length the place of the n-gram that ends there.
 
         Args:
-            words: (T)
+            numbers: of its words, (T)
             before: the history of the first, (n - 1)
         """
-        found = [np.asarray(words, dtype=np.int64)]
+        found = [np.asarray(numbers, dtype=np.int64)]
         for length in range(1, self.order - 1):
             first = np.concatenate([before[length - 1 : length], found[-1][:-1]])
             found.append(self.place(length - 1, first, found[0]))
         return np.stack(found)[: self.order - 1]
 
-    def place(self, level: int, first: NDArray[np.int64], words: NDArray[np.int64]) -> NDArray[np.int64]:
+    def place(self, level: int, first: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the place of the n-grams of a level, -1 where there is none."""
         keys = self.levels[level].keys
         if not len(keys):
-            return np.full(len(words), -1)
-        wanted = first * self.size + words
+            return np.full(len(numbers), -1)
+        wanted = first * self.size + numbers
         places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return np.where((first >= 0) & (words >= 0) & (keys[places] == wanted), places, -1)
+        return np.where((first >= 0) & (numbers >= 0) & (keys[places] == wanted), places, -1)
 
     def _gammas(self, level: int, first: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return gamma of histories, 1 where one was not seen."""
         gammas = self.levels[level].gammas
         return np.where(first >= 0, gammas[np.maximum(first, 0)], 1.0) if len(gammas) else np.ones(len(first))
 
-    def probabilities(self, histories: NDArray[np.int64], words: NDArray[Any], spread: int = 0) -> NDArray[np.float64]:
+    def probabilities(self, histories: NDArray[np.int64], numbers: NDArray[Any], spread: int = 0) -> NDArray[np.float64]:
         """Return p(word | history) of one word a position, (T).
 
         Args:
             histories: (n - 1, T)
-            words: (T), -1 for one that training lacks
+            numbers: (T), -1 for a word that training lacks
             spread: how many words the uniform distribution has, those that training lacks among them; 0: those of training
         """
-        words = np.asarray(words, dtype=np.int64)
-        uniform = self.floor / spread if spread else np.where(words >= 0, self.floor / self.size, 0)
-        p = np.where(words >= 0, self.shares[np.maximum(words, 0)], 0) + uniform
+        numbers = np.asarray(numbers, dtype=np.int64)
+        uniform = self.floor / spread if spread else np.where(numbers >= 0, self.floor / self.size, 0)
+        p = np.where(numbers >= 0, self.shares[np.maximum(numbers, 0)], 0) + uniform
         for level, first in enumerate(histories):
-            places = self.place(level, first, words)
+            places = self.place(level, first, numbers)
             p *= self._gammas(level, first)
             there = places >= 0
             p[there] += self.levels[level].shares[places[there]]

@@ -61,14 +61,14 @@ def uniform_mixture_at(losses: Tensor, weight: float, real: Tensor, targets: Ten
     return -torch.logaddexp(torch.log1p(losses.new_tensor(-weight)) - losses, uniform.log())
 
 
-def uniform_mass(mass: Tensor, weight: float, real: Tensor, words: Tensor) -> Tensor:
-    """Do the same for the mass of some words together: from log p_model(words) to log p(words), (N).
+def uniform_mass(mass: Tensor, weight: float, real: Tensor, chosen: Tensor) -> Tensor:
+    """Do the same for the mass of some words together: from log p_model(chosen) to log p(chosen), (N).
 
     Args:
         weight: of the uniform part, in [0, 1)
-        words: mask (V)
+        chosen: mask (V)
     """
     if weight == 0:
         return mass
-    uniform = weight * (words & real).sum().to(mass.dtype) / real.sum()
+    uniform = weight * (chosen & real).sum().to(mass.dtype) / real.sum()
     return torch.logaddexp(mass + torch.log1p(mass.new_tensor(-weight)), uniform.log())

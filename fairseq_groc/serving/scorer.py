@@ -19,6 +19,7 @@ from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.data.text import check_text
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation import loading
+from fairseq_groc.evaluation.line_scores import BLOCK
 from fairseq_groc.lexicon.base import Entry
 from fairseq_groc.logs import WARNINGS, at_least
 from fairseq_groc.open_vocabulary.masses import ADAPTIVE, mass_of
@@ -30,7 +31,6 @@ from fairseq_groc.serving.vocabulary import Allowed, CallVocabularies, as_lines
 from fairseq_groc.tasks.checks import check_needed
 from fairseq_groc.tasks.config import TASK, adapter_fields
 
-BLOCK = 512  # tokens of a line that are read at a time, as score does
 Words = Iterable[str]
 Context = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from fairseq_groc.cli.score import score_lines
+from fairseq_groc.evaluation.line_scores import score_lines
 from fairseq_groc.evaluation.loading import load
 from fairseq_groc.evaluation.results import machine
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from fairseq_groc.cli.evaluate import leave_out_corrections
 from fairseq_groc.errors import OptionError
+from fairseq_groc.evaluation.loading import leave_out_corrections
 from fairseq_groc.tasks.building import slowed
 
 WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra"]

@@ -9,8 +9,8 @@ import torch
 from dynamics import BLOCK, EOS, SETTINGS, WORDS, adapt, scores_of, settings_of
 
 from fairseq_groc.adapters import Adapter
-from fairseq_groc.cli.score import score_lines
 from fairseq_groc.errors import OptionError
+from fairseq_groc.evaluation.line_scores import score_lines
 from fairseq_groc.open_vocabulary.new_words import NewWordMass
 from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
 

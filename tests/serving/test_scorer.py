@@ -12,11 +12,11 @@ import torch
 from serving_models import ANY_MODEL, WORDS
 
 from fairseq_groc.adapters import AdapterSettings
-from fairseq_groc.cli.score import score_lines
 from fairseq_groc.contexts.schema import Schema
 from fairseq_groc.contexts.variables import Variable
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation import loading
+from fairseq_groc.evaluation.line_scores import score_lines
 from fairseq_groc.open_vocabulary.new_words import NewWordMass
 from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
 from fairseq_groc.serving import batches
