@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_groc.embeddings.base import WordEmbedding, register_embedding
+from fairseq_groc.embeddings.growth import PerWord
 from fairseq_groc.embeddings.rows import WordRows, saved_words
 from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.errors import OptionError
@@ -21,7 +22,7 @@ from fairseq_groc.registry import Option
     output_cutoffs=Option([2000, 7000], "where the frequency bins of adaptive end", "counts"),
     output_factor=Option(4, "by how much each bin of adaptive is narrower than the one before", "count"),
 )
-class AdaptiveRows(WordEmbedding):
+class AdaptiveRows(PerWord, WordEmbedding):
     """Rows of d / factor^i numbers for the words of bin i, projected to d (Baevski and Auli 2019, section 3).
 
     Parameters: sum over bins of (n_i + d) d_i, with n_i words and d_i = d / factor^i. A word stays in the bin that it had in
@@ -45,7 +46,6 @@ class AdaptiveRows(WordEmbedding):
         if not cutoffs or list(cutoffs) != sorted(set(cutoffs)) or cutoffs[0] < 1 or factor < 1:
             raise OptionError(f"--output-cutoffs {list(cutoffs)} --output-factor {factor}: expected increasing numbers of words")
         self.words = list(words)
-        self.part = slice(None)  # which words are read: see ``growth.rows_of``
         widths = [max(1, dim // factor**i) for i in range(len(cutoffs) + 1)]
         bounds = itertools.pairwise([0, *cutoffs, max(len(words), cutoffs[-1])])
         bins = zip(bounds, widths, strict=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -73,11 +72,23 @@ def vocabulary_of(entries: dict[str, Entry], widths: Sequence[int], spelled: Spe
     return Vocabulary(tables.forms(), relations, definitions, widths, num_special=0, spelled=spelled)
 
 
+class PerWord:
+    """A module with something for each word of a dictionary: it is told of new words, and reads what some words have alone.
+
+    What is below it is its own affair.
+    """
+
+    part = slice(None)  # which words are read
+
+    def add_words(self, words: Sequence[str]) -> None:
+        """Make room for words that come behind all others."""
+        raise NotImplementedError
+
+
 def add_words(module: nn.Module, words: Sequence[str]) -> None:
-    """Let every table of rows below a module know new words."""
-    own = getattr(module, "add_words", None)
-    if callable(own):
-        own(words)
+    """Let all below a module that has something for each word know new words."""
+    if isinstance(module, PerWord):
+        module.add_words(words)
         return
     for child in module.children():
         add_words(child, words)
@@ -85,12 +96,12 @@ def add_words(module: nn.Module, words: Sequence[str]) -> None:
 
 @contextmanager
 def rows_of(module: nn.Module, part: slice) -> Iterator[None]:
-    """Let all tables below a module read the rows of some words alone: so a head computes these words."""
-    tables: list[Any] = [table for table in module.modules() if hasattr(table, "part")]
-    for table in tables:
-        table.part = part
+    """Let all below a module read what some words have alone: so a head computes these words."""
+    holders = [one for one in module.modules() if isinstance(one, PerWord)]
+    for one in holders:
+        one.part = part
     try:
         yield
     finally:
-        for table in tables:
-            table.part = slice(None)
+        for one in holders:
+            one.part = slice(None)

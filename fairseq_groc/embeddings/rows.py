@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from fairseq_groc.dictionary import is_predictable, spelling
 from fairseq_groc.embeddings.base import WordEmbedding, register_embedding
-from fairseq_groc.embeddings.growth import GrowingRows
+from fairseq_groc.embeddings.growth import GrowingRows, PerWord
 from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.modules.packed_state import pack, unpack
 
@@ -33,7 +33,7 @@ ZEROS = NewRows()
 
 
 @register_embedding("rows")
-class WordRows(WordEmbedding):
+class WordRows(PerWord, WordEmbedding):
     """A (V, width) parameter whose checkpoint carries the words, so that rows find their place in any dictionary.
 
     Words without a row in the checkpoint are ``unknown`` until the rows are trained, unless they are drawn like the others.
@@ -50,7 +50,6 @@ class WordRows(WordEmbedding):
     def __init__(self, words: Sequence[str], width: int, new: NewRows = ZEROS):
         super().__init__()
         self.new = new
-        self.part = slice(None)  # which rows are read: see ``growth.rows_of``
         self.words = list(words)
         self.weight = nn.Parameter(torch.zeros(len(self.words), width))
         self.register_buffer("_missing", torch.zeros(len(self.words), dtype=torch.bool), persistent=False)
@@ -128,6 +127,11 @@ class WordRows(WordEmbedding):
         self._missing.copy_(missing)
         self._any_missing = bool(missing.any())
         state_dict[prefix + "_extra_state"] = self.get_extra_state()
+
+
+def tables_of(module: nn.Module) -> dict[str, WordRows]:
+    """Return the rows of words below a module, by the names of the modules that have them."""
+    return {name: one for name, one in module.named_modules() if isinstance(one, WordRows)}
 
 
 def saved_words(state_dict: dict[str, Any], prefix: str) -> tuple[list[str], Tensor] | None:

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_groc.embeddings.growth import PerWord
 from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.heads.base import register_head
 from fairseq_groc.heads.table import BiasedOutput, TiedOutput
@@ -24,7 +25,7 @@ from fairseq_groc.registry import Option
         "words", "score all words, or the bins, then the words of one (an adaptive softmax)", ("words", "bins")
     ),
 )
-class HierarchicalOutput(BiasedOutput):
+class HierarchicalOutput(PerWord, BiasedOutput):
     """p(x) = p(x | first bin and the other bins), times p(x | its bin) for a word of another bin (Grave et al. 2017).
 
     A bin's words meet h in their own softmax, so a training step computes the scores of the first bin, and those of another bin

@@ -14,7 +14,7 @@ from fairseq_groc.embeddings.base import WordEmbedding
 from fairseq_groc.embeddings.compositional import CompositionalEmbedding
 from fairseq_groc.embeddings.corrections import Corrections
 from fairseq_groc.embeddings.growth import GrowingRows, add_words, rows_of, vocabulary_of
-from fairseq_groc.embeddings.rows import ZEROS, NewRows, WordRows
+from fairseq_groc.embeddings.rows import ZEROS, NewRows, WordRows, tables_of
 from fairseq_groc.embeddings.sampled_updates import ALL_UPDATES, SampledUpdates, Step, Updates, generator, is_frozen
 from fairseq_groc.embeddings.sampled_words import SampledWords
 from fairseq_groc.embeddings.vocabulary import Vocabulary
@@ -74,10 +74,9 @@ class WordMatrices(nn.Module):
         self.head = head
         self.corrections = corrections
         self.context_rows = context_rows
-        corrected = [] if corrections is None else list(corrections.modules())
-        for module in self.modules():
-            if isinstance(module, WordRows) and module not in corrected:
-                module.new = new_rows
+        corrected = set() if corrections is None else set(tables_of(corrections).values())
+        for table in set(tables_of(self).values()) - corrected:
+            table.new = new_rows
         self.vocabulary = vocabulary
         self.register_buffer("impossible", impossible, persistent=False)
         self._kept: Matrices | None = None

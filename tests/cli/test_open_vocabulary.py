@@ -84,7 +84,9 @@ def test_raw_lines_over_a_list_of_words(commands, corpus, models, tmp_path):
     raw.write_text("The cat sat.\n\n'Sat, the hound!'\n")
     listed.write_text("the\ncat\n\nsat\nhound\nthe\n.\n")
     made = ["scripts/preprocess.sh", "--vocabulary", listed, "--known", corpus / "data", "--test", raw, "--dest", data, *LEXICON]
-    assert "67% of the lines end in a word with a mark, as in 'end.'. If words have none, give --tokenize LANG" in commands.ok(*made)
+    assert "67% of the lines end in a word with a mark, as in 'end.'. If words have none, give --tokenize LANG" in commands.ok(
+        *made
+    )
     assert "end in a word" not in commands.ok(*made, "--tokenize", "en", "--lower")
     assert load_dictionary(data / "dict.txt").symbols[4:] == ["the", "cat", "sat", "hound", "."]
     where = ["--path", models["compositional_output"], "--data", data]
