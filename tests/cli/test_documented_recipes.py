@@ -84,11 +84,12 @@ def test_the_commands_of_the_results(project):
     run_page(project, "docs/results.md")
     assert rows_of(project / "mine" / "table-2-ptb-quarter.json") == {"tied", "GroC + corrections"}
     pages = [page for page in RECIPES if page.startswith("examples/papers/results/")]
-    for page in sorted(pages, key=lambda page: "figure" in page):  # whose models are a table's
+    for page in sorted(pages, key=lambda page: ("domains" in page, "figure" in page)):  # a figure's models are a table's
+        if "domains" in page:
+            shutil.rmtree(project / "DIR")  # each of these begins with texts of its own
         run_page(project, page)
-    results = ROOT / "examples" / "papers" / "results"
-    for published in results.glob("*.json"):
-        made = project / "DIR" / published.name
+        published = (ROOT / page).with_suffix(".json")
+        made = project / "DIR" / published.name.replace("-dynamic", "")  # a page of the same table, with other adapters
         assert made.exists(), made.name
         if "experiment" in json.loads(published.read_text()):
             assert rows_of(made) == rows_of(published), made.name
