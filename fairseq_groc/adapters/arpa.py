@@ -96,8 +96,10 @@ def open_arpa(path: Path) -> WordNGrams:
         words = _words(path)
     except UnicodeDecodeError:
         raise DataError(f"{path} is not UTF-8") from None
+    quiet = kenlm.Config()
+    quiet.show_progress, quiet.arpa_complain = False, kenlm.ARPALoadComplain.NONE
     try:
-        model = kenlm.Model(str(path))
+        model = kenlm.Model(str(path), quiet)
     except (OSError, RuntimeError) as error:
         raise DataError(f"{path} is no ARPA file that kenlm reads: {str(error).strip().splitlines()[-1]}") from None
     return WordNGrams(ArpaNGrams(model, words, kenlm.State), words, {"order": int(model.order)})
