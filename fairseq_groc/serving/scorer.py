@@ -15,15 +15,18 @@ import numpy as np
 import torch
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
+from fairseq_groc.adapters.base import OPTIONS
 from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.data.text import check_text
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation import loading
 from fairseq_groc.evaluation.line_scores import BLOCK
+from fairseq_groc.lexicon import sources_of
 from fairseq_groc.lexicon.base import Entry
 from fairseq_groc.logs import WARNINGS, at_least
 from fairseq_groc.open_vocabulary.masses import ADAPTIVE, mass_of
 from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
+from fairseq_groc.registry import check_options
 from fairseq_groc.serving.batches import batches_of, log_probabilities, total_of
 from fairseq_groc.serving.gate import Gate
 from fairseq_groc.serving.stream import Stream
@@ -72,6 +75,8 @@ def load(
     if new_word_mass != ADAPTIVE and not open_vocabulary:
         raise OptionError(f"new_word_mass={new_word_mass}: it goes with open_vocabulary=True")
     path, data = os.path.abspath(path), os.path.abspath(data)  # a process that unpickles it may be elsewhere
+    if lexicon_path is not None:
+        lexicon_path = sources_of([lexicon_path] if isinstance(lexicon_path, str) else lexicon_path)
     return Scorer(path, data, open_vocabulary, str(new_word_mass), lexicon_path, options)
 
 
@@ -88,11 +93,11 @@ class Scorer:
         data: str,
         open_vocabulary: bool,
         new_word_mass: str,
-        lexicon_path: str | Sequence[str] | None,
+        lexicon_path: Sequence[str] | None,
         options: Mapping[str, Any],
     ):
         self._made_of = path, data, open_vocabulary, new_word_mass, lexicon_path, dict(options)
-        self._lexicon_path = [lexicon_path] if isinstance(lexicon_path, str) else lexicon_path
+        self._lexicon_path = lexicon_path
         self._looking = threading.Lock()  # a lexicon is opened once, and has one reader at a time
         with at_least(WARNINGS):
             self._hub = loading.load(path, data, **_task_options(options))
@@ -251,5 +256,6 @@ def _task_options(given: Mapping[str, Any]) -> dict[str, Any]:
             f"{unknown[0]}: no such option. There are open_vocabulary, new_word_mass, lexicon_path, context, {own}."
         )
     adapters = {field.name: given.get(field.name, field.default) for field in adapter_fields()}
+    check_options(OPTIONS, {name: adapters[name] for name in OPTIONS})
     check_needed(Namespace(**adapters))
     return {**given, **adapters}

@@ -5,6 +5,7 @@ import multiprocessing
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from cli_helpers import PLUGIN, environment
@@ -79,6 +80,16 @@ def test_processes_get_a_scorer_with_its_words(scorer):
         assert [score.log_probability for score in theirs] == pytest.approx([s.log_probability for s in own], abs=1e-5)
 
 
+def test_a_lexicon_is_found_from_another_folder(corpus, models, tmp_path, monkeypatch):
+    monkeypatch.chdir(Path(LEXICON[1]).parent)
+    named = ["none", Path(LEXICON[1]).name]
+    scorer = fairseq_groc.load(models["compositional_output"], corpus / "data", lexicon_path=named)
+    monkeypatch.chdir(tmp_path)
+    again = pickle.loads(pickle.dumps(scorer))
+    again.score(["the puppy"], vocabulary=["puppy"])
+    assert again.decoder.matrices.added["puppy"].relations
+
+
 def test_words_of_a_call_come_from_the_data_s_lexicon(scorer):
     scorer.score(["the puppy"], vocabulary=["the", "puppy"])
     assert scorer.decoder.matrices.added == {"puppy": FileLexicon(LEXICON[1]).lookup("puppy", 10, 10)}
@@ -89,6 +100,7 @@ def test_words_of_a_call_come_from_the_data_s_lexicon(scorer):
     "options, message",
     [
         ({"local_wait": 0.1}, "local_wait: no such option"),
+        ({"uniform_weight": "a"}, "--uniform-weight a: expected a number from 0 to below 1"),
         ({"cache_theta": 0.1}, "--cache-theta does nothing without --local-weight"),
         ({"open_vocabulary": True, "new_word_mass": 2}, "--new-word-mass 2: expected adaptive"),
         ({"dynamic_rate": 0.1}, "there are no gradient statistics|gradient-statistics"),
