@@ -14,7 +14,7 @@ from typing import Any
 
 from fairseq_groc.evaluation.context_pictures import draw_accuracies
 
-COLUMNS = ["model", "seeds", "perplexity", "known words", "new words", "accuracy", "parameters (M)"]
+COLUMNS = ["model", "seeds", "perplexity", "known words", "new words", "values never seen", "accuracy", "parameters (M)"]
 
 
 def main() -> None:
@@ -33,7 +33,7 @@ def markdown(rows: dict[str, Any]) -> list[str]:
     lines = [cells_of(label, list(runs.values())) for label, runs in rows.items()]
     baselines = next((run["baselines"] for runs in rows.values() for run in runs.values() if run.get("baselines")), {})
     for name, found in baselines.items():
-        lines.append([f"bag of words, {name}", "", "", "", "", f"{found['accuracy']:.1%}", ""])
+        lines.append([f"bag of words, {name}", "", "", "", "", "", f"{found['accuracy']:.1%}", ""])
     kept = [i for i in range(len(COLUMNS)) if any(line[i] for line in lines)]
     table = [[COLUMNS[i] for i in kept], ["---"] + ["---:"] * (len(kept) - 1), *([line[i] for i in kept] for line in lines)]
     return [f"| {' | '.join(line)} |" for line in table]
@@ -41,9 +41,8 @@ def markdown(rows: dict[str, Any]) -> list[str]:
 
 def cells_of(label: str, runs: Sequence[dict[str, Any]]) -> list[str]:
     """Return the row of a model from its seeds' figures."""
-    perplexities = [
-        spread([run[part] for run in runs if run[part] and run[part] < 1e7]) for part in ("perplexity", "known", "new")
-    ]
+    parts = ("perplexity", "known", "new", "unseen")
+    perplexities = [spread([run[part] for run in runs if run.get(part) and run[part] < 1e7]) for part in parts]
     accuracy = spread([run["accuracy"] for run in runs if "accuracy" in run], ".1%")
     return [label, str(len(runs)), *perplexities, accuracy, f"{runs[0]['parameters'] / 1e6:.2f}"]
 

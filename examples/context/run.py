@@ -121,8 +121,9 @@ def prepared(args: argparse.Namespace, text: Text, open_vocabulary: bool) -> Pat
         if not (data / "binarised.json").exists():
             given = [
                 part
-                for split in ("train", "valid", "test")
-                for part in (f"--{split}", args.texts / f"{split}.txt", f"--context-{split}", args.texts / f"{split}.tsv")
+                for split in ("train", "valid", *tests_of(args.texts))
+                for kind, suffix in (("", "txt"), ("context-", "tsv"))
+                for part in (f"--{kind}{split.rstrip('1')}", args.texts / f"{split}.{suffix}")
             ]
             options = shlex.split(text.preprocess)
             if open_vocabulary:
@@ -132,16 +133,25 @@ def prepared(args: argparse.Namespace, text: Text, open_vocabulary: bool) -> Pat
     return data
 
 
+def tests_of(texts: Path) -> list[str]:
+    """Return the texts that models are scored on: test1 has values of which training has nothing."""
+    return [split for split in ("test", "test1") if (texts / f"{split}.txt").exists()]
+
+
 def made(args: argparse.Namespace, data: Path, text: Text, label: str, seed: int) -> dict[str, Any]:
     """Train, score and classify; return the figures."""
     save = args.workdir / data.name / f"{args.experiment} {label} {text.updates} {seed}".replace(" ", "-").replace(",", "")
     with held(save):
         train(save, data, text, EXPERIMENTS[args.experiment][label], seed)
-        scored = report(save, "test.json", "evaluate", data, "--sample-break-mode", "eos", "--uniform-weight", 0.01)
+        options = ("--sample-break-mode", "eos", "--uniform-weight", 0.01)
+        scored = {
+            split: report(save, f"{split}.json", "evaluate", data, "--split", split, *options) for split in tests_of(args.texts)
+        }
         figures = {
-            "perplexity": scored["all"]["perplexity"],
-            "known": scored["known"]["perplexity"],
-            "new": scored["new"]["perplexity"],
+            "perplexity": scored["test"]["all"]["perplexity"],
+            "known": scored["test"]["known"]["perplexity"],
+            "new": scored["test"]["new"]["perplexity"],
+            **({"unseen": scored["test1"]["all"]["perplexity"]} if "test1" in scored else {}),
             "parameters": read_parameters((save / "train.log").read_text()),
             "valid": min(perplexity for _, perplexity in read_curves(save / "train.log", "ppl")["valid"]),
             "seconds": json.loads((save / "cost.json").read_text())["seconds"],
