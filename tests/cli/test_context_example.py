@@ -34,3 +34,22 @@ def test_models_are_trained_scored_and_compared(commands, tmp_path):
     tables = ["python", ROOT / "examples" / "context" / "context_tables.py", tmp_path / "work" / "models-agnews.json"]
     assert "| FactorCell | 1 |" in commands.ok(*tables, "--out", tmp_path)
     assert (tmp_path / "models-agnews.png").exists()
+
+
+def test_to_know_the_source_against_adapting_to_it(commands, tmp_path):
+    texts = tmp_path / "domains"
+    texts.mkdir()
+    for split, count in (("train", 120), ("valid", 30), ("test", 30)):
+        write(texts, split, count)
+        (texts / f"{split}.tsv").write_text((texts / f"{split}.tsv").read_text().replace("topic", "domain"))
+    where = ["--texts", texts, "--workdir", tmp_path / "work", "--updates", "6"]
+    against = ["python", ROOT / "examples" / "context" / "against_adaptation.py", *where, "--sources", "arts"]
+    assert "run run.py heads" in commands.fails(*against)
+    rows = ["GroC + corrections, Unadapted", "GroC + corrections, FactorCell"]
+    commands.ok("python", ROOT / "examples" / "context" / "run.py", "heads", *where, "--rows", *rows)
+    output = commands.ok(*against, "--finetune-updates", "3")
+    found = json.loads((tmp_path / "work" / "against-adaptation.json").read_text())["rows"]
+    assert len({row["arts"]["all"]["tokens"] for row in found.values()}) == 1 and len(found) == 8
+    assert f"| finetuned | {found['finetuned']['arts']['all']['perplexity']:.1f} |" in output
+    assert found["dynamic evaluation"]["arts"]["settings"]["dynamic_rate"] > 0
+    assert commands.ok(*against, "--finetune-updates", "3").count("fairseq-train") == 0  # what is done is skipped
