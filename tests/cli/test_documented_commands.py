@@ -34,6 +34,9 @@ PARSERS = {
 }
 
 
+ENDS = {"--max-epoch", "--max-update", "--patience", "until_non_monotonic", "--help"}
+
+
 def blocks(text):
     """Return the lines of indented and of fenced blocks, continued lines joined."""
     fenced, lines = False, []
@@ -112,6 +115,7 @@ def test_command_is_taken(commands, line, capsys, monkeypatch):
     elif program.startswith("fairseq-hydra"):
         assert (ROOT / words[words.index("--config-dir") + 1]).is_dir()
     elif program in PARSERS:
+        assert program != "fairseq-train" or ENDS & {*words} or "..." in words, "this training never ends"
         taken_by_fairseq(words)
     elif words[1:3] == ["-m", "fairseq_groc"]:
         assert words[3].replace("-", "_") in COMMANDS
