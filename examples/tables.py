@@ -20,6 +20,7 @@ PAGES = (
     "docs/results.md",
     "docs/contexts.md",
     "docs/embeddings.md",
+    "docs/heads.md",
     "docs/lexicons.md",
     "docs/serving.md",
     "examples/context/README.md",
@@ -42,6 +43,8 @@ import subword_tables  # noqa: E402
 from cells import TITLES, brief, table  # noqa: E402
 from quickstart_table import quickstart  # noqa: E402
 from report import found_in, pages  # noqa: E402
+
+from fairseq_groc.evaluation.bins import Bin, bins_table  # noqa: E402
 
 RESULTS = PAPERS / "results"
 LANGUAGES = EXAMPLES / "languages" / "results"
@@ -92,6 +95,12 @@ def scaling(runs: dict[str, Any]) -> str:
     return "\n".join(table(["", *steps, "scored tokens a second", "peak GiB"], rows))
 
 
+def by_frequency(found: dict[str, Any], baseline: str) -> str:
+    """Return what frequency-bins has printed of a baseline."""
+    bins = [Bin(**{key: value for key, value in one.items() if key != "label"}) for one in found["bins"][baseline]]
+    return f"```text\n{bins_table({baseline: bins})}\n```"
+
+
 def in_context(name: str) -> str:
     """Return the table of an experiment with the models that know contexts of a text."""
     return "\n".join(context_tables.markdown(loaded(EXAMPLES / "context" / "results" / f"{name}.json")["rows"]))
@@ -120,6 +129,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "heads": lambda: findings.heads(RESULTS),
     "lexicon": lambda: findings.lexicon(RESULTS),
     "domains": lambda: findings.domains(RESULTS),
+    "frequency-bins": lambda: by_frequency(loaded(RESULTS / "figure-3-ptb-quarter.json")["found"], "tied"),
     "beginnings": lambda: findings.beginnings(RESULTS),
     **{f"contexts-{text}": partial(in_context, f"models-{text}") for text in ("agnews", "dbpedia")},
     "contexts-domains": lambda: in_context("heads-domains"),

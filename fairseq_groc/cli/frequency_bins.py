@@ -11,9 +11,9 @@ from fairseq_groc.arguments import add_out, add_text, natural
 from fairseq_groc.data.fingerprint import folder_dictionary
 from fairseq_groc.data.stream_dataset import open_text
 from fairseq_groc.errors import DataError, OptionError
-from fairseq_groc.evaluation.bins import EDGES, Bin, by_frequency, count_occurrences
+from fairseq_groc.evaluation.bins import EDGES, Bin, bins_table, by_frequency, count_occurrences
 from fairseq_groc.evaluation.loading import open_split
-from fairseq_groc.evaluation.results import aligned, check_out, color_of, pyplot, save_figure, write_json
+from fairseq_groc.evaluation.results import check_out, color_of, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.scoring import Place, TokenScores, score
 from fairseq_groc.modules.probabilities import LOG_ZERO
 
@@ -47,7 +47,7 @@ def run(args: Namespace) -> None:
                 f"{impossible:,} tokens are impossible for {name} or {args.path}: give a text of words that both have"
             )
         compared[name] = by_frequency(targets, ours, theirs, counts, args.edges, task.dictionary.unk())
-    print(table(compared))
+    print(bins_table(compared))
     if left := len(targets) - sum(b.tokens for b in next(iter(compared.values()))):
         print(f"{left:,} tokens are in no bin: of words that occur, but {args.edges[0]:,} times at most")
     if args.out:
@@ -88,16 +88,6 @@ def log_probabilities(args: Namespace, path: str) -> tuple[Any, Tensor, Tensor]:
     hub, dataset = open_split(Namespace(**{**vars(args), "path": path}))
     found: TokenScores = score(hub.models[0], dataset, Place(1, hub.task.block_length()))
     return hub.task, torch.cat(found.targets), torch.cat(found.adapted)
-
-
-def table(compared: dict[str, list[Bin]]) -> str:
-    """Return a line for each baseline and bin."""
-    columns = ["baseline", "occurrences", "words", "tokens", "mean", "median", "of words", "relative"]
-    lines = []
-    for name, b in ((name, b) for name, bins in compared.items() for b in bins):
-        means = (f"{value:.3f}" for value in (b.mean, b.median, b.word_median))
-        lines.append([name, b.label(), f"{b.words:,}", f"{b.tokens:,}", *means, f"{b.relative:.1f}%"])
-    return aligned(columns, lines) + "\nbaseline's loss less the model's, nats a token: above 0 the model is better"
 
 
 def draw(compared: dict[str, list[Bin]], path: Path) -> None:

@@ -5,12 +5,14 @@ n: tokens of a text; V: vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from fairseq_groc.evaluation.results import aligned
 
 # bins that have as many words of Penn Treebank's test text as GroC's Figure 3 says: up to 50 occurrences, 250, 2,500, more
 EDGES = (0, 50, 250, 2_500)
@@ -49,6 +51,16 @@ class Bin:
     def as_dict(self) -> dict[str, Any]:
         """Return the numbers by name."""
         return {"label": self.label(), **asdict(self)}
+
+
+def bins_table(compared: Mapping[str, Sequence[Bin]]) -> str:
+    """Return a line for each baseline and bin."""
+    columns = ["baseline", "occurrences", "words", "tokens", "mean", "median", "of words", "relative"]
+    lines = []
+    for name, b in ((name, b) for name, bins in compared.items() for b in bins):
+        means = (f"{value:.3f}" for value in (b.mean, b.median, b.word_median))
+        lines.append([name, b.label(), f"{b.words:,}", f"{b.tokens:,}", *means, f"{b.relative:.1f}%"])
+    return aligned(columns, lines) + "\nbaseline's loss less the model's, nats a token: above 0 the model is better"
 
 
 def count_occurrences(lines: Iterable[Tensor], size: int) -> Tensor:
