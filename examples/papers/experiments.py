@@ -156,6 +156,11 @@ EXPERIMENTS: dict[str, Experiment] = {
             _CORRECTED,
             *(_corrected(f"left out with a chance of {q:g}", f"--correction-dropout {q:g}") for q in (0.0, 0.1, 0.5)),
             *(_corrected(f"{width} numbers a word", f"--correction-dim {width}") for width in (16, 32, 64)),
+            # as many parameters as those three have
+            *(
+                _BASELINE["tied"]._replace(label=f"tied, d = {d}", options=f"--decoder-embed-dim {d}", published=False)
+                for d in (48, 64, 88)
+            ),
             _corrected("words that training has three times", "--correction-min-count 3"),
             _OURS._replace(label="no map of h", options=_BOTH),
             _OURS._replace(label="an output network in place of the map", preset="groc_lstm_lm_{data}{out}", options=_BOTH),
@@ -273,6 +278,7 @@ SCALES: dict[str, Scale] = {
     "quarter": _QUARTER,
     "quarter-long": _QUARTER._replace(updates=3_984),
     "awd": _AWD,
+    "awd-long": _AWD._replace(updates=8_300),  # 50 epochs
     # composed words want Adam
     "awd-adam": _AWD._replace(
         training=f"{_AWD_TRAINING} --nt-asgd-base adam", grid=[{"lr": 0.004, "output_dropout": 0.0, "init_range": 0.2}]

@@ -32,6 +32,7 @@ READ = {
     "quarter": "small models, a quarter of the training text (Penn Treebank's six times, WikiText-2's 2.7 times)",
     "quarter-long": "small models, a quarter of the training text twelve times",
     "awd": "small AWD-LSTMs, a quarter of the training text 15 times",
+    "awd-long": "small AWD-LSTMs, a quarter of the training text 50 times",
     "awd-adam": "small AWD-LSTMs with Adam, a quarter of the training text 15 times",
 }
 SMOOTHED = "Lower is better. *Smoothed*: mixed with the uniform distribution, by the weight that is best on validation text."
