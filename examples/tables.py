@@ -103,7 +103,8 @@ def by_frequency(found: dict[str, Any], baseline: str) -> str:
 
 def in_context(name: str) -> str:
     """Return the table of an experiment with the models that know contexts of a text."""
-    return "\n".join(context_tables.markdown(loaded(EXAMPLES / "context" / "results" / f"{name}.json")["rows"]))
+    found = loaded(EXAMPLES / "context" / "results" / f"{name}.json")
+    return "\n".join(context_tables.markdown(found["rows"], found["ngram"]))
 
 
 def in_language(name: str) -> str:

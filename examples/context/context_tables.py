@@ -22,15 +22,17 @@ def main() -> None:
     parser.add_argument("results", type=Path, help="JSON of run.py")
     parser.add_argument("--out", type=Path, help="folder for the picture")
     args = parser.parse_args()
-    rows = json.loads(args.results.read_text())["rows"]
-    print("\n".join(markdown(rows)))
+    found = json.loads(args.results.read_text())
+    rows = found["rows"]
+    print("\n".join(markdown(rows, found["ngram"])))
     if args.out and any("accuracy" in run for runs in rows.values() for run in runs.values()):
         draw(rows, args.out / args.results.with_suffix(".png").name)
 
 
-def markdown(rows: dict[str, Any]) -> list[str]:
-    """Return a table: means and standard deviations over seeds, columns without figures left out, bags of words below."""
+def markdown(rows: dict[str, Any], ngram: dict[str, Any]) -> list[str]:
+    """Return a table: means and standard deviations over seeds, no columns without figures, and below what reads no contexts."""
     lines = [cells_of(label, list(runs.values())) for label, runs in rows.items()]
+    lines.append(["Kneser-Ney 4-gram", "", *perplexities([ngram]), "", ""])
     baselines = next((run["baselines"] for runs in rows.values() for run in runs.values() if run.get("baselines")), {})
     for name, found in baselines.items():
         lines.append([f"bag of words, {name}", "", "", "", "", "", f"{found['accuracy']:.1%}", ""])
@@ -41,10 +43,14 @@ def markdown(rows: dict[str, Any]) -> list[str]:
 
 def cells_of(label: str, runs: Sequence[dict[str, Any]]) -> list[str]:
     """Return the row of a model from its seeds' figures."""
-    parts = ("perplexity", "known", "new", "unseen")
-    perplexities = [spread([run[part] for run in runs if run.get(part) and run[part] < 1e7]) for part in parts]
     accuracy = spread([run["accuracy"] for run in runs if "accuracy" in run], ".1%")
-    return [label, str(len(runs)), *perplexities, accuracy, f"{runs[0]['parameters'] / 1e6:.2f}"]
+    return [label, str(len(runs)), *perplexities(runs), accuracy, f"{runs[0]['parameters'] / 1e6:.2f}"]
+
+
+def perplexities(runs: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the cells of the test text, its known words, its new ones, and lines whose values training has not."""
+    parts = ("perplexity", "known", "new", "unseen")
+    return [spread([run[part] for run in runs if run.get(part) and run[part] < 1e7]) for part in parts]
 
 
 def spread(values: Sequence[float], form: str = ",.1f") -> str:

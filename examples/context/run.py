@@ -100,7 +100,7 @@ def main() -> None:
         parser.error(f"--rows {' '.join(sorted(unknown))}: expected some of {', '.join(rows)}")
     text = TEXTS[name]._replace(updates=args.updates or TEXTS[name].updates)
     data = prepared(args, text, open_vocabulary=args.experiment == "heads")
-    results = args.workdir / f"{args.experiment}-{name}.json"
+    results, counted = args.workdir / f"{args.experiment}-{name}.json", ngram(args.workdir / data.name, data)
     for label in args.rows or rows:
         for seed in args.seeds:
             figures = made(args, data, text, label, seed)
@@ -108,10 +108,16 @@ def main() -> None:
                 found = json.loads(results.read_text())["rows"] if results.exists() else {}
                 found.setdefault(label, {})[str(seed)] = figures
                 ordered = {row: found[row] for row in rows if row in found}
-                about = {"experiment": args.experiment, "text": name, "updates": text.updates, "machine": machine()}
+                about = {
+                    "experiment": args.experiment,
+                    "text": name,
+                    "updates": text.updates,
+                    "machine": machine(),
+                    "ngram": counted,
+                }
                 write_json(results, {**about, "rows": ordered})
         print(line(label, found[label]), flush=True)
-    print("\n".join(markdown(ordered)))
+    print("\n".join(markdown(ordered, counted)))
 
 
 def prepared(args: argparse.Namespace, text: Text, open_vocabulary: bool) -> Path:
@@ -162,6 +168,17 @@ def made(args: argparse.Namespace, data: Path, text: Text, label: str, seed: int
             figures["accuracy"] = classified["accuracy"]
             figures["baselines"] = classified["baselines"]
     return figures
+
+
+def ngram(work: Path, data: Path) -> dict[str, Any]:
+    """Return the figures of a Kneser-Ney 4-gram of the training text, which reads no contexts."""
+    out = work / "ngram.json"
+    if not out.exists():
+        work.mkdir(parents=True, exist_ok=True)
+        in_process("ngram", "--data", data, "--dest", work / "ngram", "--out", out)
+    texts = json.loads(out.read_text())["texts"]
+    figures = {part: texts["test"][of]["perplexity"] for part, of in (("perplexity", "all"), ("known", "known"), ("new", "new"))}
+    return {**figures, **({"unseen": texts["test1"]["all"]["perplexity"]} if "test1" in texts else {})}
 
 
 def train(save: Path, data: Path, text: Text, options: str, seed: int) -> None:
