@@ -203,6 +203,8 @@ def test_it_leads_at_equal_time_and_beside_an_ngram():
         for way in (" + uniform", " + local", " + ngram", *finetuned):
             assert found[f"{OURS}{way}"][domain] < found[f"tied at equal time{way}"][domain] < found[f"tied{way}"][domain]
         assert found[f"{OURS} + uniform"][domain] < found["Kneser-Ney 4-gram"][domain]
+        behind = [found[f"{model} + uniform"][domain] > found["Kneser-Ney 4-gram"][domain] for model in ("tied", "GroC")]
+        assert all(behind) if domain == results["trained_on"] else not any(behind)
         assert found[f"{OURS} + ngram"][domain] < min(found[f"{OURS} + uniform"][domain], found["Kneser-Ney 4-gram"][domain])
     gains = {domain: 1 - found[f"{OURS} + ngram"][domain] / found[f"{OURS} + uniform"][domain] for domain in results["domains"]}
     assert max(gains, key=gains.get) == results["trained_on"]
