@@ -75,6 +75,11 @@ RECIPES: dict[str, Recipe] = {
     "preprocess": Recipe(PREPROCESS, ("text.txt", "lexicon.tsv"), DEST, PREPARED),
     "preprocess-contexts": Recipe(CONTEXTS, ("text.txt", "topics.tsv"), (*DEST, *ARRAYS)),
     "preprocess-from": Recipe(FROM, ("text.txt", "lexicon.tsv", "data/dict.txt", "data/binarised.json"), DEST),
+    "preprocess-list": Recipe(
+        f"preprocess --vocabulary words.txt --test text.txt --dest dest {LEXICON}",
+        ("text.txt", "words.txt"),
+        (*DEST, "dest/test.*"),
+    ),
     "slice": Recipe(SLICE, ("sources/*",), ("out*",), ("--tokens",)),
     "tables": Recipe(f"tables data {LEXICON}", ("data/dict.txt", "lexicon.tsv"), ("data/*lexicon-tables*",)),
     "tables-jsonl": Recipe("tables data --lexicon-path lexicon.jsonl", ("lexicon.jsonl",), ("data/*lexicon-tables*",)),
@@ -82,6 +87,7 @@ RECIPES: dict[str, Recipe] = {
     "tables-forms": Recipe(f"tables data {LEXICON} --forms-from forms.txt", ("forms.txt",), ("data/*lexicon-tables*",)),
     "explain": Recipe(f"explain cat dog {LEXICON} --out out.json", ("lexicon.tsv",)),
     "score": Recipe(f"score text.txt {MODEL}", SCORE),
+    "score-raw": Recipe(f"score text.txt {MODEL} --tokenize en --lower", ("text.txt",)),
     "score-tied": Recipe("score text.txt --path tied.pt --data data", (*DATA, "tied.pt", "text.txt")),
     "score-caches": Recipe(f"score text.txt {MODEL} --running {EVERY_CACHE}", ("remembered/*", "text.txt")),
     "score-open": Recipe(f"score - {MODEL} --open-vocabulary {LEXICON}", SCORE, numbers=("--new-word-mass",), stdin="text.txt"),
@@ -203,6 +209,7 @@ def make_world(folder: Path, corpus: Path, models: dict[str, Path], commands) ->
     (folder / "said.txt").write_text("".join(f"u{i}\t{line}\n" for i, line in enumerate(said)))
     (folder / "ids.txt").write_text("u0\nu1\nu2\n")
     (folder / "limit.txt").write_text("the 9\ncat 3\nsat 3\nhound 1\n")
+    (folder / "words.txt").write_text("the\ncat\nsat\nhound\n")
     (folder / "forms.txt").write_text("kitty 2\nfast 1\nfoot 1\nhound 1\n")
     (folder / "sources").mkdir()
     with gzip.GzipFile(folder / "sources" / "news.2007.en.shuffled.gz", "wb", mtime=0) as file:
