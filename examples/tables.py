@@ -31,7 +31,7 @@ PAGES = (
     "benchmarks/README.md",
 )
 _BLOCK = re.compile(r"(<!-- table ([\w-]+): make tables -->\n).*?(<!-- end -->)", re.DOTALL)
-sys.path += [str(PAPERS), str(QUICKSTART), *(str(EXAMPLES / name) for name in ("context", "languages", "subwords"))]
+sys.path += [str(PAPERS), str(QUICKSTART), *(str(EXAMPLES / name) for name in ("context", "languages", "subwords", "adaptation"))]
 sys.path += [str(ROOT / "benchmarks")]
 
 import benchmark_page  # noqa: E402
@@ -43,6 +43,7 @@ import subword_tables  # noqa: E402
 from cells import TITLES, brief, table  # noqa: E402
 from quickstart_table import quickstart  # noqa: E402
 from report import found_in, pages  # noqa: E402
+from rows import table as rows_of_domains  # noqa: E402
 
 from fairseq_groc.evaluation.bins import Bin, bins_table  # noqa: E402
 
@@ -107,6 +108,12 @@ def in_context(name: str) -> str:
     return "\n".join(context_tables.markdown(found["rows"], found["ngram"]))
 
 
+def against_adaptation() -> str:
+    """Return the table of a known source beside ways to adapt to it."""
+    rows = loaded(EXAMPLES / "context" / "results" / "against-adaptation.json")["rows"]
+    return rows_of_domains(rows, list(next(iter(rows.values()))))
+
+
 def in_language(name: str) -> str:
     """Return the table of the models of a language, of all seeds."""
     return language_tables.table(*map(loaded, sorted(LANGUAGES.glob(f"{name}*.json"))))
@@ -132,13 +139,15 @@ TABLES: dict[str, Callable[[], str]] = {
     "domains": lambda: findings.domains(RESULTS),
     "frequency-bins": lambda: by_frequency(loaded(RESULTS / "figure-3-ptb-quarter.json")["found"], "tied"),
     "beginnings": lambda: findings.beginnings(RESULTS),
-    **{f"contexts-{text}": partial(in_context, f"models-{text}") for text in ("agnews", "dbpedia")},
+    **{f"contexts-{text}": partial(in_context, f"models-{text}") for text in ("agnews", "dbpedia", "speeches", "characters")},
     "contexts-domains": lambda: in_context("heads-domains"),
+    "contexts-adaptation": against_adaptation,
     "rescoring": lambda: rescoring(EXAMPLES / "rescoring" / "results"),
     "lexicon-coverage": lambda: language_tables.coverage(loaded(COVERAGE)),
     "spelling-units": lambda: language_tables.units(loaded(COVERAGE)),
     **{f"language-{name}": partial(in_language, name) for name in ("portuguese", "german", "english")},
     "subwords-bits": lambda: "\n".join(subword_tables.bits(loaded(SUBWORDS))),
+    "subwords-transformers": lambda: "\n".join(subword_tables.bits(loaded(SUBWORDS.with_name("transformers.json")))),
     "subwords-words": lambda: "\n".join(subword_tables.words(loaded(SUBWORDS))),
     "subwords-costs": lambda: "\n".join(subword_tables.costs(loaded(SUBWORDS))),
     "serving-speed": lambda: benchmark_page.serving_speed(loaded(SERVING)),

@@ -77,6 +77,14 @@ def test_words_in_an_open_vocabulary_cost_fewer_bits_than_pieces():
     assert updates["GroC, words"] < 0.6 * updates["tied, words"]
 
 
+def test_composed_pieces_help_a_transformer():
+    rows = json.loads((ROOT / "examples" / "subwords" / "results" / "transformers.json").read_text())["rows"]
+    for size, least, most in (("2,000", 0, 0.01), ("10,000", 0.01, 0.02)):
+        tied, composed = (rows[f"transformer, {name}, {size} pieces"] for name in ("tied", OURS))
+        gains = [1 - composed[domain]["bits_per_byte"] / tied[domain]["bits_per_byte"] for domain in tied]
+        assert least < min(gains) < max(gains) < most
+
+
 def test_groc_with_corrections_leads_on_awd_lstm_too():
     found = perplexities("awd-heads-ptb-awd-adam")
     assert min(found, key=found.get) == OURS and sorted(found, key=found.get)[1] == "tied"
