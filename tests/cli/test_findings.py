@@ -136,6 +136,14 @@ def test_corrections_need_both_sides_dropout_and_width():
     assert found["composed words learn as fast as the rest"] > 1.03 * ours
 
 
+def test_what_brings_corrections_forward_costs_at_the_end():
+    rows, final = rows_of("corrections-ptb-quarter"), perplexities("corrections-ptb-quarter")
+    for label in ("left out with a chance of 0.1", "an output network in place of the map"):
+        found, ours = (dict(map(tuple, rows[row]["runs"][0]["curve"])) for row in (label, OURS))
+        assert all(0.025 < 1 - found[updates] / ours[updates] < 0.055 for updates in (335, 398))
+        assert 1.015 < final[label] / final[OURS] < 1.035
+
+
 def test_groc_with_corrections_leads_in_other_domains(module):
     ways_of = module("pictures").ways_of
     results = json.loads((RESULTS / "table-5-domains-cpu.json").read_text())
