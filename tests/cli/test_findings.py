@@ -275,3 +275,29 @@ def test_a_context_helps_composed_words_as_much_as_tied_ones_and_new_words_not()
     assert [round(1 - after["perplexity"] / before["perplexity"], 2) for before, after in pairs] == [0.17, 0.17]
     before, after = pairs[1]
     assert abs(1 - after["new"] / before["new"]) < 0.01 < 0.1 < 1 - after["known"] / before["known"]
+
+
+def test_in_characters_the_order_is_the_papers_and_contexts_are_guessed():
+    found = in_context("models-characters")
+    means = [statistics.mean(run["perplexity"] for run in runs) for runs in found.values()]
+    assert list(found) == ["Unadapted", "SoftmaxBias", "ConcatCell", "FactorCell"] and means == sorted(means, reverse=True)
+    best = found["FactorCell"]
+    assert min(run["accuracy"] for run in best) > 0.1 + max(of["accuracy"] for of in best[0]["baselines"].values())
+
+
+def test_years_that_training_lacks_are_helped_almost_as_much():
+    found = {label: [(run["perplexity"], run["unseen"]) for run in runs] for label, runs in in_context("models-speeches").items()}
+    plain, known = ([statistics.mean(of) for of in zip(*found[label], strict=True)] for label in ("Unadapted", "ConcatCell"))
+    gains = [1 - after / before for before, after in zip(plain, known, strict=True)]
+    assert 0.7 * gains[0] < gains[1] < gains[0]
+    assert statistics.mean(ppl for ppl, _ in found["FactorCell"]) > known[0]
+    near = json.loads((ROOT / "examples" / "context" / "results" / "presidents.json").read_text())["nearest"]
+    last = {"Clinton", "Bush", "GWBush"}
+    assert all(near[name][0][0] in last for name in last)
+
+
+def test_no_order_of_ranks_shows_beyond_what_seeds_make():
+    found = [runs[0]["perplexity"] for runs in in_context("ranks-agnews").values()]
+    assert found not in (sorted(found), sorted(found, reverse=True))
+    seeds = [run["perplexity"] for run in in_context("models-agnews")["ConcatCell"]]  # rank 0
+    assert found[0] == pytest.approx(seeds[0]) and max(seeds) - min(seeds) > abs(found[0] - found[-1])
