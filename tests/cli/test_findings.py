@@ -131,6 +131,13 @@ def test_corrections_need_both_sides_dropout_and_width():
     assert 1.02 * ours < found["left out with a chance of 0.1"] < found["left out with a chance of 0"]
     tied = perplexities("table-2-ptb-quarter")["tied"]
     assert all(ours < found[f"{width} numbers a word"] < tied for width in (16, 32, 64))
+    rows = rows_of("corrections-ptb-quarter")
+    for width, d in ((16, 48), (32, 64), (64, 88)):
+        narrow, table = (rows[label]["runs"][0]["parameters"] for label in (f"{width} numbers a word", f"tied, d = {d}"))
+        assert abs(1 - table / narrow) < 0.03 and found[f"tied, d = {d}"] > 1.19 * found[f"{width} numbers a word"]
+    heads = perplexities("table-2-ptb-quarter")
+    ahead = [label for label in heads if found["16 numbers a word"] < heads[label]]
+    assert {*heads} - {*ahead} == {OURS} and found["16 numbers a word"] > 0.99 * heads["bilinear"]
     assert ours < found["no relations, no definitions"]
     assert 1.015 * ours < found["an output network in place of the map"] < found["no map of h"]
     assert found["composed words learn as fast as the rest"] > 1.03 * ours
