@@ -173,6 +173,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("ptb",),
         varied=True,
     ),
+    "awd-averages": Experiment("AWD-LSTM: when the averaging of its weights begins", [_awd("AWD-LSTM")], ("ptb",)),
     "awd": Experiment(
         "AWD-LSTM (Merity et al. 2018, Table 4): what each part of its training is worth",
         [

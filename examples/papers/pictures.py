@@ -10,7 +10,7 @@ from cells import compared, smoothed
 
 from fairseq_groc.evaluation.results import color_of, label_log_axis, pyplot, save_figure
 
-CURVES = ("table-2", "awd-heads")  # other tables have variants of one model, whose curves would hide each other
+CURVES = ("table-2", "awd-heads", "awd-averages")  # other tables have variants of one model, whose curves would hide each other
 NEUTRAL = "#777777"
 LEAST_RANGE = 0.1  # of an axis, in the perplexities of the model
 Curve = list[tuple[float, float]]

@@ -308,3 +308,21 @@ def test_no_order_of_ranks_shows_beyond_what_seeds_make():
     assert found not in (sorted(found), sorted(found, reverse=True))
     seeds = [run["perplexity"] for run in in_context("models-agnews")["ConcatCell"]]  # rank 0
     assert found[0] == pytest.approx(seeds[0]) and max(seeds) - min(seeds) > abs(found[0] - found[-1])
+
+
+def test_to_be_told_the_source_is_between_a_cache_and_finetuning():
+    rows = json.loads((ROOT / "examples" / "context" / "results" / "against-adaptation.json").read_text())["rows"]
+    for source in rows["as trained"]:
+        found = {way: of[source]["all"]["perplexity"] for way, of in rows.items()}
+        assert found["finetuned"] < found["told its source"] < found["local cache"] < found["as trained"] < found["not told it"]
+        learned = found["not told it, learns the context's vector"]
+        assert abs(1 - learned / found["told its source"]) < 0.1
+
+
+def test_averaging_begins_with_the_33rd_epoch():
+    run = rows_of("awd-averages-ptb-awd-long")["AWD-LSTM"]["runs"][0]
+    curve = [tuple(point) for point in run["curve"] if point[0] % 830]  # at the ends of epochs
+    epochs = [perplexity for _, perplexity in curve]
+    assert [round(value, 1) for value in epochs[31:33]] == [165.2, 156.9]
+    assert min(epochs[:32]) > epochs[32] and epochs[32:] == sorted(epochs[32:], reverse=True)
+    assert epochs[31] > min(epochs[:26])  # no better than what is more than five epochs older
