@@ -16,7 +16,7 @@ from cli_helpers import PLUGIN, ROOT, SMALL, TRAINING, WORDS, environment, write
 
 PAPERS = ROOT / "examples" / "papers"
 BACKGROUND, TIMED = PAPERS / "background.py", PAPERS / "timed_train.py"
-LINE = "table-2 --scale cpu --updates 60 --settings 1 --rows tied"
+LINE = "table-2 --scale cpu --updates 120 --settings 1 --rows tied"
 SPLITS = (("train", 4000), ("valid", 200), ("test", 20))
 TOLD = 128 + signal.SIGTERM
 
@@ -134,13 +134,13 @@ def test_a_queue_is_killed_stopped_and_goes_on_until_it_is_done(commands, texts,
     before = len(saved())
     assert f"was begun by other code (0ther, now {code}): --code-changed goes on" in commands.fails("python", *about, "run")
     assert len(saved()) == before and "(line 1 of 1), this line failed: " in status()
-    assert commands.ok("python", *about, "run", "--minutes", "0.03", "--code-changed").endswith("stopped\n")
+    assert commands.ok("python", *about, "run", "--minutes", "0.001", "--code-changed").endswith("stopped\n")
     assert not list(work.rglob("test.json"))
     assert "tied: " in commands.ok("python", *about, "run", "--code-changed")
     assert json.loads(made.read_text())["code_before"] == ["0ther"]
     assert list(json.loads((work / "table-2-ptb-cpu.json").read_text())["rows"]) == ["tied"]
     updates = [int(number) for number in saved()]
-    assert updates[-1] == 60 and updates == sorted(updates)  # it never began anew
+    assert updates[-1] == 120 and updates == sorted(updates)  # it never began anew
     assert "(line 1 of 1), all done: " in status()
 
 
