@@ -17,8 +17,9 @@ from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.lexicon.base import Entry, Lexicon
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, Origin
 from fairseq_groc.models.building import lexicon_parts
-from fairseq_groc.models.matrices_file import add_tensors, fingerprint
+from fairseq_groc.models.matrices_file import fingerprint
 from fairseq_groc.models.word_matrices import WordMatrices
+from fairseq_groc.tensor_file import add_tensors
 
 _HOLDING = threading.Lock()  # of the module, since models are copied
 WordEntries = Mapping[str, Entry] | Lexicon | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_groc.errors import OptionError
-from fairseq_groc.files import check_archive, replace_file
+from fairseq_groc.files import replace_file
+from fairseq_groc.tensor_file import add_tensors, open_tensors, save_tensors
 
-FORMAT = 1
+FORMAT = 2
 
 
 def fingerprint(module: nn.Module, buffers: bool = True) -> str:
@@ -22,16 +23,6 @@ def fingerprint(module: nn.Module, buffers: bool = True) -> str:
     for kind in (module.named_parameters(), module.named_buffers() if buffers else ()):
         add_tensors(digest, kind)
     return digest.hexdigest()
-
-
-def add_tensors(digest: Any, named: Iterable[tuple[str, Tensor]]) -> str:
-    """Add tensors to a digest in the order of their names, and return what it is then."""
-    for name, tensor in sorted(named):
-        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-        # a copy: one number alone may have stride 0
-        flat = torch.empty(tensor.numel(), dtype=tensor.dtype).copy_(tensor.detach().reshape(-1))
-        digest.update(flat.view(torch.uint8).numpy().tobytes())
-    return str(digest.hexdigest())
 
 
 def save_matrices(path: Path, matrices: tuple[Tensor, ...], digest: str) -> None:
@@ -43,26 +34,28 @@ def save_matrices(path: Path, matrices: tuple[Tensor, ...], digest: str) -> None
     path = Path(path)
     if path.exists() and _read(path) is None:
         raise OptionError(f"{path} exists and holds no embeddings: give --export-embeddings another name, or remove it")
-    with replace_file(path, "wb") as file:
-        torch.save({"format": FORMAT, "fingerprint": digest, "matrices": [m.cpu() for m in matrices]}, file)
+    places = [(matrix.data_ptr(), matrix.shape) for matrix in matrices]
+    order = [places.index(place) for place in places]  # what is the same, as rows of input and output may be, is written once
+    tensors = {str(number): matrices[number] for number in set(order)}
+    save_tensors(path, tensors, {"format": FORMAT, "fingerprint": digest, "matrices": order})
 
 
 def load_matrices(path: Path, digest: str, device: torch.device) -> tuple[Tensor, ...] | None:
     """Return the saved matrices, or None if there are none, or those of another model or vocabulary."""
     saved = _read(Path(path))
-    if saved is None or saved["fingerprint"] != digest:
+    if saved is None or saved[0]["fingerprint"] != digest:
         return None
-    return tuple(matrix.to(device) for matrix in saved["matrices"])
+    header, tensors = saved
+    tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
+    return tuple(tensors[str(number)] for number in header["matrices"])
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
     try:
-        check_archive(path)
-        saved = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except Exception:  # whatever zipfile and torch make of a file that is not its own
+        header, tensors = open_tensors(path)
+    except (OSError, ValueError):
         return None
-    ours = isinstance(saved, dict) and saved.get("format") == FORMAT and "fingerprint" in saved and "matrices" in saved
-    return saved if ours else None
+    return (header, tensors) if header.get("format") == FORMAT and "matrices" in header else None
 
 
 def write_word2vec(path: Path, words: Sequence[str], embeddings: Tensor) -> None:

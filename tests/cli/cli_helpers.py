@@ -1,18 +1,17 @@
 """Run the commands that users type, each in a process of its own, and read what they print."""
 
-import json
 import os
 import random
 import re
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import forked_programs
 
-from fairseq_groc.lexicon.tables_file import FILE, FOLDER, HEADER
+from fairseq_groc.lexicon.tables_file import FILE, FOLDER
+from fairseq_groc.tensor_file import open_tensors
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -105,8 +104,7 @@ def evaluated(output: str):
 
 def header_of(data: Path):
     """Return the header of a folder's lexicon tables."""
-    with zipfile.ZipFile(data / FOLDER / FILE) as tables:
-        return json.loads(tables.read(HEADER))
+    return open_tensors(data / FOLDER / FILE)[0]
 
 
 def write(path: Path, words, count: int, seed: int) -> Path:

@@ -48,7 +48,7 @@ def test_data_that_does_not_fit(commands, corpus, tmp_path):
     saved = tables.read_bytes()
     tables.write_bytes(saved.replace(b"domesticated", b"domesticatee"))
     output = train_fails(commands, data, tmp_path)
-    assert "Bad CRC-32 for file 'form_bytes'. Rebuild them: python -m fairseq_groc tables" in output
+    assert "tables.safetensors is damaged (its checksum does not fit). Rebuild them: python -m fairseq_groc tables" in output
     tables.write_bytes(saved)
     words = (data / "dict.txt").read_text().splitlines()
     (data / "dict.txt").write_text("\n".join(words[1:] + words[:1]) + "\n")

@@ -4,7 +4,7 @@ import pytest
 import torch
 from cli_helpers import COMPOSED, PLUGIN, TRAINING, Commands, evaluated, perplexity
 
-from fairseq_groc.models.matrices_file import _read
+from fairseq_groc.tensor_file import open_tensors
 
 VALID = ["--valid-subset", "valid,valid1"]
 
@@ -81,5 +81,6 @@ def test_embeddings_are_exported_and_read_again(commands, corpus, models, tmp_pa
     assert "holds no embeddings" in output and model.read_bytes() == before
     commands.ok("python", "-m", "fairseq_groc", "export", tmp_path / "words.vec", "--path", model, "--data", corpus / "union")
     count, size = (tmp_path / "words.vec").read_text(encoding="utf-8").split("\n", 1)[0].split()
-    saved = _read(file)["matrices"]
-    assert int(size) == saved[1].shape[1] and int(count) == int(saved[2].isfinite().sum())
+    header, saved = open_tensors(file)
+    outputs, bias = (saved[str(number)] for number in header["matrices"][1:])
+    assert int(size) == outputs.shape[1] and int(count) == int(bias.isfinite().sum())

@@ -1,4 +1,4 @@
-"""Checkpoints, tables and stores of before load, and score as they did: to the bit on the machine that made the figures."""
+"""Checkpoints and stores of before load, and score as they did: to the bit on the machine that made the figures."""
 
 import json
 

@@ -1,18 +1,17 @@
-import json
 import os
 import signal
 import stat
-import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from fairseq_groc.dictionary import words_fingerprint
+from fairseq_groc import tensor_file
 from fairseq_groc.errors import TablesError
 from fairseq_groc.lexicon import Entry, NoLexicon
 from fairseq_groc.lexicon.tables import Origin, build_tables
-from fairseq_groc.lexicon.tables_file import _DTYPES, FILE, FOLDER, FORMAT, HEADER, load_tables, save_tables
+from fairseq_groc.lexicon.tables_file import ARRAYS, FILE, FOLDER, FORMAT, load_tables, save_tables
+from fairseq_groc.tensor_file import open_tensors, save_tensors
 
 WORDS = ["<s>", "<pad>", "</s>", "<unk>", "cat", "dog", "zzz"]
 REMEDY = "Rebuild them: python -m fairseq_groc tables"
@@ -29,45 +28,25 @@ def saved(tables, tmp_path):
     return tmp_path
 
 
-def write_first_format(tables, folder):
-    """Write tables as version 0.1.0 did."""
-    (folder / FOLDER).mkdir(parents=True)
-    for name in _DTYPES:
-        np.save(folder / FOLDER / f"{name}.npy", getattr(tables, name))
-    header = {"format": 1, "dictionary": words_fingerprint(WORDS), "lexicon": tables.origin.lexicon}
-    (folder / FOLDER / HEADER).write_text(json.dumps(header))
-    return folder
-
-
-@pytest.fixture
-def first_format(tables, tmp_path):
-    return write_first_format(tables, tmp_path / "first")
-
-
 @pytest.fixture
 def rewritten(saved):
-    """Return a function that gives the saved file another header, or others of its arrays, with checksums that fit."""
+    """Return a function that gives the saved file another header, or others of its arrays, with a checksum that fits."""
 
-    def rewrite(**changes):
+    def rewrite(header=None, **arrays):
         path = saved / FOLDER / FILE
-        with zipfile.ZipFile(path) as archive:
-            parts = {name: archive.read(name) for name in archive.namelist()}
-        parts = {**parts, **changes}
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, content in parts.items():
-                if content is not None:
-                    archive.writestr(name, content)
+        about, tensors = open_tensors(path)
+        changed = {name: torch.tensor(array) for name, array in arrays.items()}
+        save_tensors(path, {**{name: tensor.clone() for name, tensor in tensors.items()}, **changed}, header or about)
 
     return rewrite
 
 
 def header_of(saved):
-    with zipfile.ZipFile(saved / FOLDER / FILE) as archive:
-        return json.loads(archive.read(HEADER))
+    return open_tensors(saved / FOLDER / FILE)[0]
 
 
 def same(one, other):
-    return one.origin == other.origin and all(np.array_equal(getattr(one, n), getattr(other, n)) for n in _DTYPES)
+    return one.origin == other.origin and all(np.array_equal(getattr(one, n), getattr(other, n)) for n in ARRAYS)
 
 
 def test_by_hand(tables, lexicon):
@@ -128,7 +107,7 @@ def test_words_that_are_none_are_never_looked_up(lexicon):
 def test_a_round_trip(tables, saved):
     loaded = load_tables(saved, WORDS)
     assert same(loaded, tables)
-    assert {n: getattr(loaded, n).dtype for n in _DTYPES} == {n: np.dtype(d) for n, d in _DTYPES.items()}
+    assert {n: torch.from_numpy(getattr(loaded, n)).dtype for n in ARRAYS} == ARRAYS
     assert os.listdir(saved) == [FOLDER]
 
 
@@ -163,43 +142,46 @@ def test_another_dictionary_is_refused(saved, words):
 
 @pytest.mark.parametrize("number", [0, 1, FORMAT + 1, None, "2"])
 def test_another_format_is_refused(saved, rewritten, number):
-    rewritten(**{HEADER: json.dumps({**header_of(saved), "format": number})})
+    rewritten({**header_of(saved), "format": number})
     with pytest.raises(TablesError, match=f"tables of format {number}, expected {FORMAT}. {REMEDY} {saved}"):
         load_tables(saved, WORDS)
 
 
-@pytest.mark.parametrize("header", [b"", b"{", b"\xff\xfe", b"[]", b"3", b"{}", b"[" * 100_000, None])
-def test_a_corrupt_header_is_refused(saved, rewritten, header):
-    rewritten(**{HEADER: header})
-    with pytest.raises(TablesError, match=f"{REMEDY} {saved}"):
-        load_tables(saved, WORDS)
-
-
-@pytest.mark.parametrize("key", ["dictionary", "lexicon", "max_relations", "sources"])
+@pytest.mark.parametrize("key", ["format", "dictionary", "lexicon", "max_relations", "sources"])
 def test_a_header_that_lacks_something_is_refused(saved, rewritten, key):
     header = header_of(saved)
     del header[key]
-    rewritten(**{HEADER: json.dumps(header)})
+    rewritten(header)
     with pytest.raises(TablesError, match=f"{REMEDY} {saved}"):
         load_tables(saved, WORDS)
 
 
-def test_no_byte_may_change_and_none_may_lack(saved, tables):
+@pytest.mark.parametrize("name", ["header.json", "tables.zip"])
+def test_tables_of_an_earlier_version_name_the_command_that_replaces_them(tables, tmp_path, name):
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / FOLDER / name).write_text("{}")
+    (tmp_path / FOLDER / "relations.npy").write_text("")
+    for litter in (f".{FOLDER}-{'0a' * 16}", f".{FOLDER}-mine"):  # a run of version 0.1.0 was killed
+        (tmp_path / litter).mkdir()
+    with pytest.raises(TablesError, match=f"tables of an earlier version. {REMEDY} {tmp_path}"):
+        load_tables(tmp_path, WORDS)
+    save_tables(tmp_path, tables, WORDS)
+    assert sorted(os.listdir(tmp_path)) == [f".{FOLDER}-mine", FOLDER]
+    assert sorted(os.listdir(tmp_path / FOLDER)) == [".lock", FILE] and same(load_tables(tmp_path, WORDS), tables)
+
+
+def test_no_byte_may_change_and_none_may_lack(saved):
     path = saved / FOLDER / FILE
     content = path.read_bytes()
     for length in range(0, len(content), 7):
         path.write_bytes(content[:length])
         with pytest.raises(TablesError, match=f"{REMEDY} {saved}"):
             load_tables(saved, WORDS)
-    refused = 0
     for place in range(len(content)):
         path.write_bytes(content[:place] + bytes([content[place] ^ 0x10]) + content[place + 1 :])
-        try:
-            assert same(load_tables(saved, WORDS), tables)  # dates and the like of a zip file
-        except TablesError as error:
-            assert REMEDY in str(error) and "\n" not in str(error)
-            refused += 1
-    assert refused > sum(getattr(tables, name).nbytes for name in _DTYPES)
+        with pytest.raises(TablesError, match=REMEDY) as refused:
+            load_tables(saved, WORDS)
+        assert "\n" not in str(refused.value)
 
 
 DAMAGES = {
@@ -222,65 +204,10 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("name, items, message", [(n, *damage) for n, damages in DAMAGES.items() for damage in damages])
-def test_arrays_that_point_beyond_are_refused(saved, rewritten, first_format, name, items, message):
-    array = np.array(items, dtype=_DTYPES[name])
-    rewritten(**{name: array.tobytes()})
-    np.save(first_format / FOLDER / f"{name}.npy", array)
-    for folder in (saved, first_format):
-        with pytest.raises(TablesError, match=f"damaged: ({message}).*{REMEDY} {folder}"):
-            load_tables(folder, WORDS)
-
-
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.array([0, 0, 0, 0, 0, 2, 3, 3], dtype=np.uint8),
-        np.array([[0, 0, 0, 0, 0, 2, 3, 3]]),
-        np.array([0, 0, 0, 0, 0, 2, 3, 3.5]),
-        np.array(3),
-    ],
-)
-def test_the_first_format_has_arrays_of_one_kind(first_format, array):
-    np.save(first_format / FOLDER / "relation_offsets.npy", array)
-    with pytest.raises(TablesError, match=f"relation_offsets is an array of . dimensions of .*expected 1 of int64. {REMEDY}"):
-        load_tables(first_format, WORDS)
-
-
-@pytest.mark.parametrize("length", [None, 0, 5, 130])
-def test_a_missing_or_cut_array_of_the_first_format_is_refused(first_format, length):
-    path = first_format / FOLDER / "relations.npy"
-    content = path.read_bytes()
-    path.unlink()
-    if length is not None:
-        path.write_bytes(content[:length])
-    with pytest.raises(TablesError, match=f"{REMEDY} {first_format}"):
-        load_tables(first_format, WORDS)
-
-
-def test_the_first_format_is_read_and_replaced(first_format, tables):
-    folder = first_format
-    assert same(load_tables(folder, WORDS), tables)
-    (folder / f".{FOLDER}-{'0a' * 16}").mkdir()  # a run of version 0.1.0 was killed
-    (folder / f".{FOLDER}-mine").mkdir()
-    save_tables(folder, tables, WORDS)
-    assert sorted(os.listdir(folder)) == [f".{FOLDER}-mine", FOLDER]
-    assert sorted(os.listdir(folder / FOLDER)) == [".lock", FILE] and same(load_tables(folder, WORDS), tables)
-
-
-@pytest.mark.parametrize(
-    "fingerprint, limits, sources",
-    [
-        (f"wordnet-{'1a' * 8}-r2-d7", (2, 7), ("wordnet_nouns_first",)),
-        (f"synonyms-wordnet-{'1a' * 8}-r3-d10", (3, 10), ("synonyms",)),
-        ("none-r3-d10", (3, 10), ("none",)),
-        (f"wordnet-{'1a' * 8}-keep0.5-seed1-r3-d10", (3, 10), ()),
-        ("file-1", (3, 10), ()),
-    ],
-)
-def test_limits_and_source_of_the_first_format(first_format, fingerprint, limits, sources):
-    path = first_format / FOLDER / HEADER
-    path.write_text(json.dumps({**json.loads(path.read_text()), "lexicon": fingerprint}))
-    assert load_tables(first_format, WORDS).origin == Origin(fingerprint, *limits, sources)
+def test_arrays_that_point_beyond_are_refused(saved, rewritten, name, items, message):
+    rewritten(**{name: np.array(items, dtype=getattr(load_tables(saved, WORDS), name).dtype)})
+    with pytest.raises(TablesError, match=f"damaged: ({message}).*{REMEDY} {saved}"):
+        load_tables(saved, WORDS)
 
 
 def test_the_source_is_remembered(tmp_path, lexicon):
@@ -302,42 +229,29 @@ def test_something_else_in_the_place_of_the_tables(tables, tmp_path, saved):
     assert same(load_tables(saved, WORDS), tables) and (tmp_path / "file" / FOLDER).read_text() == "mine"
 
 
-def test_nothing_is_written_through_a_link_in_the_place_of_the_scratch_file(tables, tmp_path, saved):
-    (tmp_path / "mine").write_text("mine")
-    (saved / FOLDER / f".{FILE}").symlink_to(tmp_path / "mine")
-    save_tables(saved, tables, WORDS)
-    assert (tmp_path / "mine").read_text() == "mine" and same(load_tables(saved, WORDS), tables)
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("disk full")])
-def test_a_save_that_dies_leaves_the_old_or_none(tables, tmp_path, monkeypatch, lexicon, error):
-    expected = error if isinstance(error, type) else TablesError
-    monkeypatch.setattr(zipfile.ZipFile, "writestr", dying(zipfile.ZipFile.writestr, error))
-    with pytest.raises(expected):
+@pytest.mark.parametrize("before", [False, True])
+def test_a_save_that_dies_leaves_the_old_or_none(tables, tmp_path, monkeypatch, lexicon, error, before):
+    if before:
         save_tables(tmp_path, tables, WORDS)
-    with pytest.raises(TablesError, match="no lexicon tables"):
-        load_tables(tmp_path, WORDS)
-    monkeypatch.undo()
-    save_tables(tmp_path, tables, WORDS)
-    monkeypatch.setattr(zipfile.ZipFile, "writestr", dying(zipfile.ZipFile.writestr, error))
-    with pytest.raises(expected):
+    monkeypatch.setattr(tensor_file, "save_file", dying(tensor_file.save_file, error))
+    with pytest.raises(error if isinstance(error, type) else TablesError):
         save_tables(tmp_path, build_tables(WORDS[:5], lexicon), WORDS[:5])
-    assert sorted(os.listdir(tmp_path / FOLDER)) == [".lock", FILE] and same(load_tables(tmp_path, WORDS), tables)
+    assert sorted(os.listdir(tmp_path / FOLDER)) == [".lock", FILE][: 1 + before]
+    if before:
+        assert same(load_tables(tmp_path, WORDS), tables)
 
 
 def test_a_file_that_was_not_wholly_written_does_not_replace_the_old(tables, saved, monkeypatch, lexicon):
-    close = zipfile.ZipFile.close
+    whole = tensor_file.save_file
 
-    def cut(archive):
-        writing = archive.fp is not None and archive.mode == "x"
-        close(archive)
-        if writing:
-            os.truncate(archive.filename, os.path.getsize(archive.filename) - 100)
+    def cut(tensors, path, about):
+        whole(tensors, path, about)
+        os.truncate(path, os.path.getsize(path) - 100)
 
-    monkeypatch.setattr(zipfile.ZipFile, "close", cut)
+    monkeypatch.setattr(tensor_file, "save_file", cut)
     with pytest.raises(TablesError, match="the tables could not be written .*Is there room"):
         save_tables(saved, build_tables(WORDS[:5], lexicon), WORDS[:5])
-    monkeypatch.undo()
     assert same(load_tables(saved, WORDS), tables)
 
 
@@ -352,9 +266,9 @@ def test_a_killed_save_leaves_the_old_tables(tables, tmp_path, lexicon, moment, 
         try:
             kill = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731
             if moment == "write":
-                zipfile.ZipFile.writestr = dying(zipfile.ZipFile.writestr, kill)
+                tensor_file.save_file = dying(tensor_file.save_file, kill)
             else:
-                Path.replace = kill
+                os.replace = kill
             save_tables(tmp_path, tables, WORDS)
         finally:
             os._exit(1)
@@ -379,31 +293,29 @@ def test_digests_are_of_words_and_what_they_are_made_of(tables, lexicon):
 
 
 def dying(save, error):
-    calls = []
+    """Return what writes a file and then raises, or does, *error*."""
 
-    def wrapped(*args, **kwargs):
-        calls.append(args)
-        if len(calls) == 3 and callable(error) and not isinstance(error, type):
+    def wrapped(*args):
+        save(*args)
+        if callable(error) and not isinstance(error, type):
             error()
-        elif len(calls) == 3:
-            raise error
-        save(*args, **kwargs)
+        raise error
 
     return wrapped
 
 
 def test_the_format_number_goes_with_the_arrays(saved):
-    described = {name: str(dtype) for name, dtype in _DTYPES.items()}
+    described = {name: str(kind) for name, kind in ARRAYS.items()}
     header = header_of(saved)
     assert (header["format"], sorted(described.items()), sorted(header)) == (
-        2,
+        3,
         [
-            ("definition_offsets", "int64"),
-            ("definitions", "int32"),
-            ("form_bytes", "uint8"),
-            ("form_offsets", "int64"),
-            ("relation_offsets", "int64"),
-            ("relations", "int32"),
+            ("definition_offsets", "torch.int64"),
+            ("definitions", "torch.int32"),
+            ("form_bytes", "torch.uint8"),
+            ("form_offsets", "torch.int64"),
+            ("relation_offsets", "torch.int64"),
+            ("relations", "torch.int32"),
         ],
-        ["dictionary", "format", "lexicon", "max_definition", "max_relations", "sources"],
+        ["dictionary", "format", "lexicon", "max_definition", "max_relations", "piece_mark", "sources"],
     ), "what is stored changed: raise FORMAT, then this test"
