@@ -85,17 +85,21 @@ class Search:
         return wanted
 
     def _look_up(self, queries: Tensor, neighbors: int, count: int) -> tuple[Tensor, Tensor]:
-        """Ask the index, and measure what it finds among the first *count* entries."""
+        """Ask the index for the first *count* entries alone, and measure what it finds."""
+        import faiss
+
         assert self._index is not None
         keys, _ = self.store.entries()
+        parameters: Any = faiss.SearchParametersIVF  # its types lack these
+        first = parameters(sel=faiss.IDSelectorRange(0, count), nprobe=self._index.nprobe)
         distances, entries = [], []
         for some in queries.split(QUERIES):
-            _, found = self._index.search(some.float().cpu().numpy() - self._middle, OVERSAMPLE * neighbors)
+            _, found = self._index.search(some.float().cpu().numpy() - self._middle, OVERSAMPLE * neighbors, params=first)
             near = torch.from_numpy(keys[np.maximum(found, 0)]).to(queries.device)  # (n, 2K, d)
             entries.append(torch.from_numpy(found).to(queries.device))
             distances.append((near - some.unsqueeze(1)).square_().sum(-1))
         number = torch.cat(entries)
-        return torch.cat(distances).masked_fill_((number < 0) | (number >= count), float("inf")), number
+        return torch.cat(distances).masked_fill_(number < 0, float("inf")), number
 
 
 def squared_distances(queries: Tensor, keys: Tensor) -> Tensor:
