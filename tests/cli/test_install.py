@@ -94,7 +94,7 @@ def test_fairseq_is_never_a_requirement(described):
 def modules_of(name):
     """Return what a library's modules are called; as the library, where it is an extra that is not installed."""
     try:
-        return {Path(path.parts[0]).stem for path in metadata.files(name)}
+        return {path.parts[0].partition(".")[0] for path in metadata.files(name)}
     except metadata.PackageNotFoundError:
         return {name}
 
