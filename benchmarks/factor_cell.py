@@ -38,6 +38,9 @@ class Autograd(FactorCell):
         gates, factor = self._inputs(x, vectors, index)
         return coupled_loop(gates, self.weight_hh.t(), h, m, lambda z: z, factor, kept)
 
+    def _as_lstms(self, x, h, m, vectors, index):
+        return self._adapted(x, h, m, None, vectors, index)
+
 
 class Dense(FactorCell):
     """FactorCell with a weight matrix for each line."""
@@ -78,6 +81,7 @@ def ways(streams, length, size, units, context, rank, contexts) -> dict[str, Cal
         "Unadapted": FactorCell(size, units),
         "ConcatCell": FactorCell(*sizes),
         "FactorCell": cell,
+        "Unadapted, recurrent dropout": FactorCell(size, units, recurrent_dropout=0.5),
         "FactorCell, recurrent dropout": FactorCell(*sizes, rank, recurrent_dropout=0.5),
         "FactorCell, layer norm": FactorCell(*sizes, rank, layer_norm=True),
         "autograd": Autograd(*sizes, rank),

@@ -15,6 +15,7 @@ from fairseq_groc.modules.positions import products_at
 from fairseq_groc.modules.recurrence import Factor, coupled_loop, coupled_lstm
 
 EPSILON = 1e-5  # of layer normalisation
+STREAMS = 3  # a context: with fewer, a matrix W' for each takes longer to make and to read than it saves
 
 
 class FactorCell(nn.Module):
@@ -88,9 +89,13 @@ class FactorCell(nn.Module):
             x, h, m = (value.to(self.weight_ih.dtype) for value in (x, h, m))
             vectors = None if vectors is None else vectors.to(self.weight_ih.dtype)
             kept = self._kept(x)
-            if kept is None and self.gain is None and (self.left is None or (vectors is not None and len(vectors) == 1)):
+            if kept is not None or self.gain is not None:
+                return self._adapted(x, h, m, kept, vectors, index)
+            if self.left is None or self.right is None or vectors is None or index is None:
                 return self._as_lstm(x, h, m, vectors, index)
-            return self._adapted(x, h, m, kept, vectors, index)
+            if len(vectors) == 1 or (index.dim() == 1 and STREAMS * len(vectors) <= len(index)):
+                return self._as_lstms(x, h, m, vectors, index)
+            return self._adapted(x, h, m, None, vectors, index)
 
     def _kept(self, x: Tensor) -> Tensor | None:
         """Return the mask of recurrent dropout, (T, B, d)."""
@@ -102,15 +107,30 @@ class FactorCell(nn.Module):
     def _as_lstm(self, x: Tensor, h: Tensor, m: Tensor, vectors: Tensor | None, index: Tensor | None) -> tuple[Tensor, Tensor]:
         """Run ``torch.lstm``: the input gate's weights are those of the forget gate times -1, as 1 - sigmoid(z) = sigmoid(-z)."""
         inward: Tensor = self.weight_ih
-        recurrent: Tensor = self.weight_hh
         if self.context_bias is not None and vectors is not None and index is not None:
-            if self.left is not None and self.right is not None:  # one context
-                left, right = _combined(vectors, self.left)[0], _combined(vectors, self.right)[0]
-                change = (left @ right).t()  # (3d, e + d)
-                inward, recurrent = inward + change[:, : x.size(2)], recurrent + change[:, x.size(2) :]
             x, inward = _beside(x, vectors, index), torch.cat([inward, self.context_bias], 1)
-        bias = _four(self.bias + self._one())
-        weights = [_four(inward), _four(recurrent), bias, torch.zeros_like(bias)]
+        return self._lstm(x, h, m, _four(inward), _four(self.weight_hh), _four(self.bias + self._one()))
+
+    def _as_lstms(self, x: Tensor, h: Tensor, m: Tensor, vectors: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Run it with the W' of each context, on the streams of that context."""
+        assert self.left is not None and self.right is not None and self.context_bias is not None
+        left, right = _combined(vectors, self.left).mT, _four(_combined(vectors, self.right).mT)  # (C, r, e + d), (C, 4d, r)
+        weights = (
+            torch.baddbmm(_four(plain).unsqueeze(0), right, part).unbind()
+            for plain, part in zip((self.weight_ih, self.weight_hh), left.split([x.size(2), self.units], 2), strict=True)
+        )
+        biases = _four(F.linear(vectors, self.context_bias, self.bias + self._one()).unsqueeze(2)).squeeze(2)
+        of = index if index.dim() == 1 else index[0]  # in a running text, one context is that of all positions
+        order, counts = of.argsort(stable=True), torch.bincount(of, minlength=len(vectors)).tolist()
+        streams = zip(*(part.split(counts, part.dim() - 2) for part in (x[:, order], h[order], m[order])), strict=True)
+        lstms = zip(*weights, biases, strict=True)
+        found = [self._lstm(*own, *lstm) for own, lstm in zip(streams, lstms, strict=True) if len(own[1])]
+        hs, after = zip(*found, strict=True)
+        place = order.argsort()
+        return torch.cat(hs, 1)[:, place], torch.cat(after)[place]
+
+    def _lstm(self, x: Tensor, h: Tensor, m: Tensor, inward: Tensor, recurrent: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        weights = [inward, recurrent, bias, torch.zeros_like(bias)]
         tracked = self.training or torch.is_grad_enabled()  # cuDNN has no gradient otherwise
         hs, _, m = torch.lstm(x, (h.unsqueeze(0), m.unsqueeze(0)), weights, True, 1, 0.0, tracked, False, False)
         return hs, m.squeeze(0)
@@ -168,6 +188,7 @@ def _combined(vectors: Tensor, basis: Tensor) -> Tensor:
 
 
 def _four(weights: Tensor) -> Tensor:
-    """Return the rows of the gates j, f and o as those of ``torch.lstm``: i, f, g, o."""
-    j, f, o = weights.chunk(3)
-    return torch.cat([-f, f, j, o])
+    """Return the rows of the gates j, f and o, (..., 3d, n) or (3d), as those of ``torch.lstm``: i, f, g, o."""
+    dim = max(weights.dim() - 2, 0)
+    j, f, o = weights.chunk(3, dim)
+    return torch.cat([-f, f, j, o], dim)

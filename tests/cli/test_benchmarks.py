@@ -56,7 +56,7 @@ def test_factor_cell(commands, tmp_path):
     output = commands.ok(*RUN["factor_cell"], "--out", tmp_path, "--shapes", "dbpedia", "--steps", "2", "--dense-steps", "2")
     assert re.search(r"^nn.LSTM( +[\d,.]+){4} +1.00 +1.00 to 1.00$", output, re.MULTILINE)
     found = json.loads((tmp_path / "factor-cell.json").read_text())["shapes"]["dbpedia"]
-    assert len(found["ways"]) == 9 and {len(times["seconds"]) for times in found["ways"].values()} == {2}
+    assert len(found["ways"]) == 10 and {len(times["seconds"]) for times in found["ways"].values()} == {2}
     assert 0 < found["difference"] < 1e-5 < found["dense to FactorCell"][0]
 
 

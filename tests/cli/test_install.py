@@ -11,7 +11,6 @@ import sysconfig
 import tarfile
 import zipfile
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 from cli_helpers import BIN, COMPOSED, ROOT, SYSTEM_PATH, TRAINING, WORDS, write

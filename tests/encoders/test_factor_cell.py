@@ -8,12 +8,18 @@ import torch
 from fairseq_groc.encoders import ENCODERS, FactorCellEncoder, LineContexts
 from fairseq_groc.encoders.carried import reordered
 from fairseq_groc.errors import OptionError
+from fairseq_groc.modules import factor_cell
 from fairseq_groc.registry import check_options
 
 E, K, T, B = 5, 3, 6, 5
 DEFAULTS = {name: option.default for name, option in ENCODERS.taken["factor_cell"].items()}
 PLAIN = dict(dropout=0.0, dropout_in=0.0, dropout_out=0.0, decoder_layers=1, decoder_output_dim=4, decoder_hidden_size=3)
 FACTOR = dict(context_adaptation="factor", context_dim=K, context_rank=2)
+
+
+@pytest.fixture(autouse=True)
+def a_matrix_for_each_of_few_contexts(monkeypatch):
+    monkeypatch.setattr(factor_cell, "STREAMS", 2)
 
 
 def encoder(**settings):
