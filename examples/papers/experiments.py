@@ -280,6 +280,7 @@ SCALES: dict[str, Scale] = {
     "quarter-long": _QUARTER._replace(updates=3_984),
     "awd": _AWD,
     "awd-long": _AWD._replace(updates=8_300),  # 50 epochs
+    "awd-paper": _AWD._replace(sizes={}, share=1.0, training=f"{_AWD_TRAINING} --max-epoch 3", updates=None),
     # composed words want Adam
     "awd-adam": _AWD._replace(
         training=f"{_AWD_TRAINING} --nt-asgd-base adam", grid=[{"lr": 0.004, "output_dropout": 0.0, "init_range": 0.2}]

@@ -33,6 +33,7 @@ READ = {
     "quarter-long": "small models, a quarter of the training text twelve times",
     "awd": "small AWD-LSTMs, a quarter of the training text 15 times",
     "awd-long": "small AWD-LSTMs, a quarter of the training text 50 times",
+    "awd-paper": "AWD-LSTMs of the papers' size, three epochs of the training text",
     "awd-adam": "small AWD-LSTMs with Adam, a quarter of the training text 15 times",
 }
 SMOOTHED = "Lower is better. *Smoothed*: mixed with the uniform distribution, by the weight that is best on validation text."
