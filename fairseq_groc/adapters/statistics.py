@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from fairseq_groc.errors import DataError, OptionError
-from fairseq_groc.files import check_archive, replace_file
+from fairseq_groc.tensor_file import open_tensors, save_tensors
 
-FORMAT = 1  # of the file; raise whenever its meaning or that of the fingerprint changes
+FORMAT = 2  # of the file; raise whenever its meaning or that of the fingerprint changes
 
 
 class Statistics(NamedTuple):
@@ -32,7 +32,7 @@ class Statistics(NamedTuple):
 
 def path_of(folder: Path, digest: str, choice: str) -> Path:
     """Return the file of a model's statistics in a folder, by its ``rowless_fingerprint`` and the choice."""
-    return folder / f"gradients-{digest[:16]}-{choice}.pt"
+    return folder / f"gradients-{digest[:16]}-{choice}.safetensors"
 
 
 def save_statistics(path: Path, digest: str, statistics: Statistics, decoder: Any, rows: Iterable[str], **about: Any) -> None:
@@ -43,9 +43,7 @@ def save_statistics(path: Path, digest: str, statistics: Statistics, decoder: An
         about: how they were made
     """
     header = {"format": FORMAT, "model": digest, "words": decoder.dictionary.symbols, **about}
-    tensors = {name: one.cpu() for name, one in statistics.rms.items()}
-    with replace_file(path, "wb") as file:
-        torch.save({**header, "rows": sorted(rows), "mean": statistics.mean, "rms": tensors}, file)
+    save_tensors(path, statistics.rms, {**header, "rows": sorted(rows), "mean": statistics.mean})
 
 
 def load_statistics(folder: Path, decoder: Any, choice: str) -> Statistics:
@@ -66,18 +64,14 @@ def load_statistics(folder: Path, decoder: Any, choice: str) -> Statistics:
             "folder: --dynamic-statistics."
         )
     try:
-        check_archive(path)
-        saved = torch.load(path, map_location="cpu", weights_only=True)
-        known, fitting = saved["format"], saved["model"] == digest
-        rms, mean, words, rows = dict(saved["rms"]), float(saved["mean"]), list(saved["words"]), list(saved["rows"])
-        for name in rows:
-            rms[name] = moved(rms[name], words, decoder.dictionary.symbols)
-    except Exception:  # whatever zipfile and torch make of a file that is cut
-        raise DataError(f"{path} is damaged. Make it anew: {make}") from None
-    if known != FORMAT or not fitting:
+        about, rms = open_tensors(path)
+    except ValueError as error:
+        raise DataError(f"{path.parent}/{error}. Make it anew: {make}") from None
+    if about.get("format") != FORMAT or about["model"] != digest:
         raise DataError(f"{path} is of another format or model. Make it anew: {make}")
+    rms |= {name: moved(rms[name], about["words"], decoder.dictionary.symbols) for name in about["rows"]}
     device = next(decoder.parameters()).device
-    return Statistics({name: one.to(device) for name, one in rms.items()}, mean)
+    return Statistics({name: one.to(device) for name, one in rms.items()}, about["mean"])
 
 
 def moved(rows: Tensor, words: list[str], others: list[str]) -> Tensor:

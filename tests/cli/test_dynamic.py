@@ -27,7 +27,7 @@ def statistics(tmp_path_factory, corpus, models, commands):
     ]:
         make = ["gradient-statistics", "--path", models[head], "--data", corpus / "data", "--streams", "4", "--dest", folder]
         output = commands.ok("python", "-m", "fairseq_groc", *make, "--dynamic-parameters", choice)
-        assert re.search(rf"gradients-[0-9a-f]{{16}}-{choice}\.pt: [\d,]+ numbers in \d+ tensors", output)
+        assert re.search(rf"gradients-[0-9a-f]{{16}}-{choice}\.safetensors: [\d,]+ numbers in \d+ tensors", output)
     return folder
 
 
