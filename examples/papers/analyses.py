@@ -17,8 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments import EXPERIMENTS, SCALES, Scale, options_of, preset_of
+from experiments import EXPERIMENTS, preset_of
 from preparing import DATASETS, prepare
+from scales import SCALES, Scale, options_of
 
 from fairseq_groc.__main__ import in_process
 from fairseq_groc.embeddings.sampled_updates import is_frozen

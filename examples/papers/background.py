@@ -21,8 +21,9 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments import EXPERIMENTS, SCALES
+from experiments import EXPERIMENTS
 from filelock import FileLock, Timeout
+from scales import SCALES
 
 from fairseq_groc.errors import DataError
 from fairseq_groc.evaluation.results import write_json

@@ -16,8 +16,9 @@ from typing import Any
 from analyses import ANALYSES
 from analysis_tables import FOUND, grid
 from cells import TITLES, changes, compared, seeds_of, setting, smoothed, spread, table, without_constants
-from experiments import EXPERIMENTS, KNESER_NEY, SCALES, TABLE_5, preset_of
+from experiments import EXPERIMENTS, KNESER_NEY, TABLE_5, preset_of
 from pictures import draw_domains, draw_finetuning, draw_rows
+from scales import SCALES
 
 ADAPTATION = "table-5"  # of examples/adaptation
 SUMMARISED = ("table-2", "table-3")  # the models of one size that a summary has

@@ -16,9 +16,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from experiments import EXPERIMENTS, KNESER_NEY, SCALES, Row, Scale, options_of, preset_of
+from experiments import EXPERIMENTS, KNESER_NEY, Row, preset_of
 from pictures import draw_rows
 from preparing import DATASETS, ngram_alone, prepare, suffix
+from scales import SCALES, Scale, options_of
 from timed_train import code_fingerprint, with_code
 
 from fairseq_groc.__main__ import in_process

@@ -170,7 +170,7 @@ def test_commands_of_analyses_are_taken(monkeypatch):
 
 def test_a_grid_leaves_alone_what_an_experiment_is_about(monkeypatch):
     monkeypatch.syspath_prepend(PAPERS)
-    names = runpy.run_path(str(PAPERS / "experiments.py"))
+    names = runpy.run_path(str(PAPERS / "run.py"))
     experiments, grid = names["EXPERIMENTS"], names["SCALES"]["cpu"].grid
     assert all(row.settings(grid) == grid for row in experiments["table-2"].rows)
     drill = {row.label: row.settings(grid) for row in experiments["drill-table-4"].rows}
