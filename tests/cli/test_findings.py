@@ -277,11 +277,14 @@ def test_the_more_of_a_model_a_context_changes_the_better():
 
 
 def test_a_context_helps_composed_words_as_much_as_tied_ones_and_new_words_not():
-    found = {label: runs[0] for label, runs in in_context("heads-domains").items()}
+    found = {
+        label: {part: statistics.mean(run[part] for run in runs) for part in ("perplexity", "known", "new")}
+        for label, runs in in_context("heads-domains").items()
+    }
     pairs = [[found[f"{head}, {how}"] for how in ("Unadapted", "FactorCell")] for head in ("tied", OURS)]
-    assert [round(1 - after["perplexity"] / before["perplexity"], 2) for before, after in pairs] == [0.17, 0.17]
+    assert [round(1 - after["perplexity"] / before["perplexity"], 2) for before, after in pairs] == [0.18, 0.17]
     before, after = pairs[1]
-    assert abs(1 - after["new"] / before["new"]) < 0.01 < 0.1 < 1 - after["known"] / before["known"]
+    assert abs(1 - after["new"] / before["new"]) < 0.02 < 0.1 < 1 - after["known"] / before["known"]
 
 
 def test_in_characters_the_order_is_the_papers_and_contexts_are_guessed():
@@ -326,3 +329,11 @@ def test_averaging_begins_with_the_33rd_epoch():
     assert [round(value, 1) for value in epochs[31:33]] == [165.2, 156.9]
     assert min(epochs[:32]) > epochs[32] and epochs[32:] == sorted(epochs[32:], reverse=True)
     assert epochs[31] > min(epochs[:26])  # no better than what is more than five epochs older
+
+
+def test_the_first_epochs_at_the_papers_size_are_those_of_the_released_logs_or_ahead_of_them():
+    found = {label: [ppl for _, ppl in row["runs"][0]["curve"]] for label, row in rows_of("drill-table-4-ptb-awd-paper").items()}
+    released = {"4 layers": [312.2, 200.0, 164.9], "tied": [338.5, 224.3, 182.0]}  # of DRILL's program, on validation text
+    change = {label: [ours / theirs - 1 for ours, theirs in zip(found[label], of, strict=True)] for label, of in released.items()}
+    assert max(map(abs, change["4 layers"])) < 0.03
+    assert min(change["tied"]) > -0.12 and max(change["tied"]) < -0.079
