@@ -39,7 +39,7 @@ def mass(model: str) -> list:
 def statistics(work: Path, base: Path, model: str, checkpoint: Path, learning: list) -> Path:
     """Return the folder of a model's gradient statistics on its training text, which are made for what learns."""
     folder = work / "statistics" / slug(model)
-    if not list(folder.glob(f"*-{learning[-1]}.pt")):
+    if not list(folder.glob(f"*-{learning[-1]}.safetensors")):
         in_process("gradient-statistics", "--path", checkpoint, "--data", base, *learning, "--dest", folder)
     return folder
 

@@ -101,7 +101,7 @@ def figures(args: argparse.Namespace, source: str, name: str, way: Way) -> dict[
 def learning_of(args: argparse.Namespace, path: Path, model: str, part: str, rates: str) -> list[Any]:
     """Return the options of dynamic evaluation; the statistics that it needs are made."""
     learns, made = ["--dynamic-parameters", part], args.workdir / "against-adaptation" / "statistics" / model
-    if not list(made.glob(f"*-{part}.pt")):
+    if not list(made.glob(f"*-{part}.safetensors")):
         words = args.workdir / "data" / "domains-open"
         in_process("gradient-statistics", "--path", path, "--data", words, *learns, "--dest", made)
     return ["--dynamic-rates", *rates.split(), *learns, "--dynamic-statistics", made]

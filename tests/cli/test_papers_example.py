@@ -350,6 +350,7 @@ def test_a_summary_names_models_by_what_they_are(monkeypatch):
 
 def test_pages_have_the_tables_that_their_json_makes(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "examples")
+    monkeypatch.delitem(sys.modules, "run", raising=False)  # another example's, of another test
     monkeypatch.setattr(sys, "path", [*sys.path])
     tables = runpy.run_path(str(ROOT / "examples" / "tables.py"))
     texts = {name: (ROOT / name).read_text() for name in tables["PAGES"]}
