@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -30,7 +30,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
         try:
             save_file(plain, file.name, {HEADER: text, DIGEST: _digest(text, plain)})
             _open(Path(file.name))
-        except Exception as error:  # of safetensors' own kind
+        except (OSError, ValueError, SafetensorError) as error:
             raise OSError(f"{path}: {error}") from None
 
 

@@ -89,13 +89,12 @@ class FactorCell(nn.Module):
             x, h, m = (value.to(self.weight_ih.dtype) for value in (x, h, m))
             vectors = None if vectors is None else vectors.to(self.weight_ih.dtype)
             kept = self._kept(x)
-            if kept is not None or self.gain is not None:
-                return self._adapted(x, h, m, kept, vectors, index)
-            if self.left is None or self.right is None or vectors is None or index is None:
-                return self._as_lstm(x, h, m, vectors, index)
-            if len(vectors) == 1 or (index.dim() == 1 and STREAMS * len(vectors) <= len(index)):
-                return self._as_lstms(x, h, m, vectors, index)
-            return self._adapted(x, h, m, None, vectors, index)
+            if kept is None and self.gain is None:
+                if self.left is None or vectors is None or index is None:
+                    return self._as_lstm(x, h, m, vectors, index)
+                if len(vectors) == 1 or (index.dim() == 1 and STREAMS * len(vectors) <= len(index)):
+                    return self._as_lstms(x, h, m, vectors, index)
+            return self._adapted(x, h, m, kept, vectors, index)
 
     def _kept(self, x: Tensor) -> Tensor | None:
         """Return the mask of recurrent dropout, (T, B, d)."""
