@@ -11,7 +11,7 @@ from fairseq_groc.errors import OptionError
 from fairseq_groc.heads import CompositionalOutput, LookupOutput, TiedOutput
 from fairseq_groc.heads.mappings import OutputNetwork
 from fairseq_groc.lexicon.base import Entry, NoLexicon
-from fairseq_groc.models.matrices_file import write_word2vec
+from fairseq_groc.models.matrices_file import load_matrices, save_matrices, write_word2vec
 from fairseq_groc.models.word_matrices import WordMatrices
 
 pytestmark = pytest.mark.usefixtures("encoder_path")
@@ -223,6 +223,14 @@ def test_words_that_were_added_are_neither_read_nor_written(matrices, tmp_path):
                 found[path, word] = other()
     assert not file.exists() and not same(found[None, "puppy"], found[None, "kitty"])
     assert all(same(found[file, word], found[None, word]) for word in ("puppy", "kitty"))
+
+
+def test_rows_of_input_and_output_are_written_once(tmp_path):
+    rows, bias, path = torch.randn(500, 4), torch.randn(500), tmp_path / "embeddings"
+    save_matrices(path, (rows, rows, bias), "digest")
+    found = load_matrices(path, "digest", torch.device("cpu"))
+    assert same(found, (rows, rows, bias)) and found[0].data_ptr() == found[1].data_ptr() != found[2].data_ptr()
+    assert path.stat().st_size < 4 * (2 * rows.numel() + bias.numel())
 
 
 def test_word2vec_text(tmp_path):
