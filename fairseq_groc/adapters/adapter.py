@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -42,9 +42,13 @@ class View:
         real, last = self._adapter.real, self._last.get(number)
         if last is None or last[0] != stream or last[1] is not real:  # the vocabulary may have changed meanwhile
             _, cache, views = self.rows[number]
-            seen = cache.row(views[stream])
-            last = self._last[number] = stream, real, seen if isinstance(seen, Seen) else seen.within(real)
+            last = self._last[number] = stream, real, _within(real, cache.row(views[stream]))
         return last[2]
+
+    def seen_with(self, settings: Sequence[AdapterSettings], stream: int) -> list[Seen | Distribution]:
+        """Return what a stream remembers in the only cache with each of the settings that it serves (``Cache.shared``)."""
+        ((_, cache, views),) = self.rows
+        return [_within(self._adapter.real, seen) for seen in cache.rows(views[stream], settings)]
 
     def adapt(self, lprobs: Tensor) -> Tensor:
         """Return the adapted log-probabilities of all words, (B, T, V), in place of the model's.
@@ -97,6 +101,10 @@ class View:
                 mass, present = torch.where(present, mass.to(model) + of_known, model), torch.ones_like(present)
             lprobs = mix(lprobs, weight, mass, present)
         return lprobs
+
+
+def _within(real: Tensor, seen: Seen | Distribution) -> Seen | Distribution:
+    return seen if isinstance(seen, Seen) else seen.within(real)
 
 
 class Memory:

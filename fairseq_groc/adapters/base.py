@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -259,6 +259,7 @@ class Cache(TextAdapter):
 
     called = "cache"  # in help texts
     reads_all = False  # whether ``see`` gets all tokens that were read: a text's first, and words that may not be predicted, too
+    axis: str | None = None  # the option that pictures of its tuning show beside its weight
 
     @classmethod
     def known(cls, opened: Any, real: Tensor) -> Tensor | None:
@@ -283,3 +284,12 @@ class Cache(TextAdapter):
     def row(self, view: Any) -> Seen | Distribution:
         """Return what one stream's positions remember."""
         raise NotImplementedError
+
+    @classmethod
+    def shared(cls, settings: Sequence[AdapterSettings]) -> list[tuple[AdapterSettings, Sequence[AdapterSettings]]]:
+        """Return the settings of the caches to make for several, each with those that its ``rows`` serves, in their order."""
+        return [(one, [one]) for one in settings]
+
+    def rows(self, view: Any, settings: Sequence[AdapterSettings]) -> Iterable[Seen | Distribution]:
+        """Return what ``row`` would with each of the settings that it serves."""
+        return [self.row(view)]

@@ -8,7 +8,7 @@ B: streams; T: positions of a block; d: size of h; n: entries seen. A word of -1
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -69,6 +69,8 @@ class LocalCache(Cache):
         size: N
     """
 
+    axis = "cache_theta"
+
     def __init__(self, theta: float, size: int):
         self.theta, self.size = theta, size
         self._keys = self._tokens = torch.empty(0)
@@ -106,11 +108,15 @@ class LocalCache(Cache):
         products, stream, tokens, before = view
         return Seen(_visible(products.of(stream), tokens, before, self.size), tokens)
 
-    def rows(self, view: Any, settings: Iterable[tuple[float, int]]) -> Iterator[Seen]:
-        """Yield what one stream's positions remember with theta times each factor, and each size up to its own."""
-        products, stream, tokens, before = view
-        for factor, size in settings:
-            yield Seen(_visible(products.of(stream) * factor, tokens, before, size), tokens)
+    @classmethod
+    def shared(cls, settings: Sequence[AdapterSettings]) -> list[tuple[AdapterSettings, Sequence[AdapterSettings]]]:
+        largest = max(settings, key=lambda one: one.cache_size)
+        return [(largest.replaced(cache_theta=1.0), settings)]
+
+    def rows(self, view: Any, settings: Sequence[AdapterSettings]) -> Iterator[Seen]:
+        products, stream, tokens, before = view  # of a theta of 1
+        for one in settings:
+            yield Seen(_visible(products.of(stream) * one.cache_theta, tokens, before, one.cache_size), tokens)
 
     def reorder(self, order: Tensor) -> None:
         if self._end:

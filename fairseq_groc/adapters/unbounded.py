@@ -38,6 +38,8 @@ class UnboundedCache(Cache):
         remembered: entries of another text, seen by every stream besides its own
     """
 
+    axis = "cache_neighbors"
+
     def __init__(self, neighbors: int, remembered: Search | None = None):
         self.neighbors, self.remembered = neighbors, remembered
         self._streams: list[Search] = []

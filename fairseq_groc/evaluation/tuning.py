@@ -15,8 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairseq_groc.adapters import CACHES, OPTIONS, Adapter, AdapterSettings, Memory
-from fairseq_groc.adapters.caches import LocalCache
+from fairseq_groc.adapters import CACHES, OPTIONS, Adapter, AdapterSettings, Memory, View
 from fairseq_groc.adapters.mass import mix
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.evaluation.grid import Grid, passes
@@ -119,37 +118,32 @@ def read(states: States, adapter: Adapter, cache: str) -> Pass:
 def remember(found: Pass, states: States, adapter: Adapter, grid: Grid) -> None:
     """Let the cache read the text with those of its settings that it has not had yet."""
     missing = [chosen for chosen in grid.of_cache() if chosen not in found.mass]
+    if not missing:
+        return
+    settings = [
+        AdapterSettings(**{f"{grid.cache}_weight": 0.5}, **dict(zip(grid.cache_options(), one, strict=True))) for one in missing
+    ]
+    shared = CACHES[grid.cache].shared(settings)
     parts: list[tuple[Tensor, Tensor]] = []
-    for h, sample in states if missing else ():
+    for h, sample in states:
         if sample["net_input"]["block"].begin == 0:  # streams of another group, which remember nothing
-            memories = [Memory(adapter.with_settings(settings)) for settings in _settings_of(grid, missing)]
+            memories = [(Memory(adapter.with_settings(one)), served) for one, served in shared]
         kept = sample["target"] != states.padding
-        views = [memory.see(h, sample["net_input"]["src_tokens"], states.padding) for memory in memories]
-        mass, present = _mass(views, sample["target"], missing)
+        views = [(memory.see(h, sample["net_input"]["src_tokens"], states.padding), served) for memory, served in memories]
+        mass, present = _mass(views, sample["target"])
         parts.append((mass[:, kept], present[:, kept]))
     for number, chosen in enumerate(missing):
         found.mass[chosen] = tuple(torch.cat([part[which][number] for part in parts]) for which in (0, 1))  # type: ignore[assignment]
 
 
-def _settings_of(grid: Grid, missing: Sequence[tuple[float, ...]]) -> list[AdapterSettings]:
-    """Return settings of one memory for each that reads the text by itself; a local cache serves all of its settings."""
-    weight = {f"{grid.cache}_weight": 0.5}
-    if grid.cache == "local":
-        return [AdapterSettings(**weight, cache_theta=1.0, cache_size=max(size for _, size in missing))]
-    return [AdapterSettings(**weight, **dict(zip(grid.cache_options(), chosen, strict=True))) for chosen in missing]
-
-
-def _mass(views: list[Any], target: Tensor, settings: Sequence[tuple[float, ...]]) -> tuple[Tensor, Tensor]:
+def _mass(views: list[tuple[View, Sequence[AdapterSettings]]], target: Tensor) -> tuple[Tensor, Tensor]:
     """Return for each setting the log of the mass on the targets, and where anything is remembered, (S, B, T) each."""
-    found: list[list[tuple[Tensor, Tensor]]] = []  # by stream of each view, of each setting that it has
-    for view in views:
-        ((_, cache, streams),) = view.rows
-        for number, (stream, targets) in enumerate(zip(streams, target, strict=True)):
-            seen = cache.rows(stream, settings) if isinstance(cache, LocalCache) else [view.seen(0, number)]  # type: ignore[arg-type]
-            found.append([s.mass_at(targets) for s in seen])
-    shape = (len(views), target.size(0), -1, target.size(1))
-    by_stream = [torch.stack([torch.stack([pair[which] for pair in of]) for of in found]).view(shape) for which in (0, 1)]
-    return tuple(part.transpose(1, 2).flatten(0, 1) for part in by_stream)  # type: ignore[return-value]
+    found: list[Sequence[tuple[Tensor, Tensor]]] = []  # by setting, of each stream
+    for view, settings in views:
+        of = [[seen.mass_at(own) for seen in view.seen_with(settings, stream)] for stream, own in enumerate(target)]
+        found += zip(*of, strict=True)
+    mass, present = (torch.stack([torch.stack([pair[which] for pair in pairs]) for pairs in found]) for which in (0, 1))
+    return mass, present
 
 
 def search(found: Pass, grid: Grid, tried: Mapping[AdapterSettings, float]) -> Iterator[tuple[AdapterSettings, float]]:
@@ -202,7 +196,7 @@ def heat_map(
     tried: Mapping[AdapterSettings, float], cache: str
 ) -> tuple[str, list[float], list[float], list[list[float]]] | None:
     """Return the name and values of one axis, lambda's values, and the perplexities between, at the best of what else varies."""
-    axis = {"local": "cache_theta", "unbounded": "cache_neighbors"}.get(cache)
+    axis = CACHES[cache].axis if cache != "none" else None
     tried = {s: ppl for s, ppl in tried.items() if s.caches()}
     if axis is None or not tried:
         return None
