@@ -46,6 +46,11 @@ class OutputHead(nn.Module):
         """Say whether it takes h of whatever size: ``from_settings`` gets that for d then. Otherwise h is mapped to d first."""
         return False
 
+    def begin(self, limit: float) -> None:
+        """Set the parameters that training begins with: uniformly from -limit to limit, ``--init-range``."""
+        for parameter in self.parameters():
+            parameter.data.uniform_(-limit, limit)
+
     def forward(self, embeddings: Tensor, vocabulary: Vocabulary | None = None) -> tuple[Tensor, Tensor]:
         """Return E_out (V, width) and b (V).
 

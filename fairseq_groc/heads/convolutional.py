@@ -43,6 +43,13 @@ class ConvolutionalOutput(OutputHead):
     def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> ConvolutionalOutput:
         return cls(words, SurfaceEncoder.from_settings(dim, settings), dim, settings["correction_dim"])
 
+    def begin(self, limit: float) -> None:
+        """Draw the others from -limit to limit; the encoder of spellings stays as it was made."""
+        surface = {*self.surface.parameters()}
+        for parameter in self.parameters():
+            if parameter not in surface:
+                parameter.data.uniform_(-limit, limit)
+
     def forward(self, embeddings: Tensor, vocabulary: Vocabulary | None = None) -> tuple[Tensor, Tensor]:
         encoded = self.surface(vocabulary)[: len(embeddings)]
         return torch.add(encoded, self.mapping(self.correction())), self.bias().squeeze(1)

@@ -8,7 +8,6 @@ from torch import nn
 
 from fairseq_groc.contexts.schema import Schema
 from fairseq_groc.dictionary import predictable_words
-from fairseq_groc.embeddings.compositional import SurfaceEncoder
 from fairseq_groc.embeddings.rows import ZEROS, NewRows
 from fairseq_groc.embeddings.sampled_updates import ALL_UPDATES, Updates
 from fairseq_groc.embeddings.vocabulary import Vocabulary
@@ -65,7 +64,7 @@ def attach_head(
     given = {**settings, **(computation or {})}
     taken = feature_width(dim, width, settings)
     embedding, head = build_embedding(words, dim, given), build_head(words, taken, given)
-    _initialise(head, init_range)
+    head.begin(init_range)
     embedding.begin(vocabulary, init_range)
     impossible = ~(torch.tensor(predictable_words(words)) | every_entry)
     corrections = build_corrections(words, dim, settings)
@@ -77,16 +76,6 @@ def attach_head(
     decoder.contexts = contexts
     decoder.output_layer_name, decoder.settings = output, settings
     decoder.__class__ = type(type(decoder).__name__, (WordDecoder, type(decoder)), {})
-
-
-def _initialise(module: nn.Module, limit: float) -> None:
-    """Draw all parameters as the papers do, but those of a surface encoder."""
-    if isinstance(module, SurfaceEncoder):
-        return
-    for parameter in module.parameters(recurse=False):
-        parameter.data.uniform_(-limit, limit)
-    for child in module.children():
-        _initialise(child, limit)
 
 
 def _output_of(decoder: Any) -> str:

@@ -227,6 +227,18 @@ def test_the_adaptive_softmax_is_pytorchs():
     torch.testing.assert_close(values, reference.log_prob(h), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("head", HEADS)
+def test_what_a_head_begins_with(head):
+    _, output, _ = built(head)
+    before = {name: value.clone() for name, value in output.state_dict().items()}
+    output.begin(1e-3)
+    for name, value in output.named_parameters():
+        if name.startswith("surface."):  # an encoder of spellings begins as it was made
+            assert torch.equal(value, before[name])
+        else:
+            assert 0 < value.abs().max() <= 1e-3, name
+
+
 def test_convolutional_is_spelling_plus_correction():
     embedding, head, vocabulary = built("convolutional")
     outputs, bias = head(embedding(None), vocabulary)
