@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
+
+from fairseq_groc.modules.grouping import Groups
 
 
 def products_at(x: Tensor, matrices: Tensor, index: Tensor) -> Tensor:
@@ -30,6 +34,39 @@ def by_matrix(index: Tensor, count: int, *values: Tensor) -> list[tuple[Tensor, 
     """
     order, counts = index.flatten().argsort(stable=True), torch.bincount(index.flatten(), minlength=count).tolist()
     return list(zip(*(value.flatten(0, 1).index_select(0, order).split(counts) for value in values), strict=True))
+
+
+def sums_at(a: Tensor, b: Tensor, index: Tensor, count: int) -> Tensor:
+    """Return for each matrix the sum of a^T b over the positions that have it, (C, p, q).
+
+    Args:
+        a: (T, B, p)
+        b: (T, B, q)
+        index: of the matrix of each stream, (B), or of each position, (T, B)
+        count: C
+    """
+    if index.dim() == 1:
+        products = torch.bmm(a.permute(1, 2, 0), b.transpose(0, 1))
+        return a.new_zeros(count, *products.shape[1:]).index_add_(0, index, products)
+    return torch.stack([rows.t() @ others for rows, others in by_matrix(index, count, a, b)])
+
+
+def factors_of(index: Tensor, groups: Groups | None, left: Tensor, right: Tensor) -> Constant | Varying:
+    """Return the factors of groups of streams with one index each, or of streams whose index changes."""
+    if index.dim() == 2:
+        return Varying(index, left, right)
+    matrix = index if groups is None else groups.matrix
+    return Constant(left[matrix], right[matrix])
+
+
+class Constant(NamedTuple):
+    """Factors that are the same at all steps."""
+
+    left: Tensor  # (g, size, r)
+    right: Tensor  # (g, r, size)
+
+    def move(self, t: int) -> None:
+        """Go to step t."""
 
 
 class Varying:

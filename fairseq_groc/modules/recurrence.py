@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from fairseq_groc.modules.grouping import Groups, grouped
-from fairseq_groc.modules.positions import Varying, by_matrix
+from fairseq_groc.modules.positions import factors_of, sums_at
 
 
 class Factor(NamedTuple):
@@ -46,11 +46,7 @@ def coupled_lstm(
         factor: None: W is that of all
         kept: k, (T, B, d); None: ones
     """
-    if factor is None:
-        return _PerStream.apply(gates, weight, h, m, kept, None, None, None, None, None)
-    if factor.context.dim() == 2:
-        return _PerPosition.apply(gates, weight, h, m, kept, *factor)
-    return _PerStream.apply(gates, weight, h, m, kept, *factor, grouped(factor.context, len(factor.left)))
+    return _Coupled.apply(gates, weight, h, m, kept, *(factor or [None] * 4))
 
 
 def coupled_loop(
@@ -134,8 +130,8 @@ class _StepsBack:
         return self._z[t]
 
 
-class _PerStream(torch.autograd.Function):
-    """With a context for each stream, or none. In groups of g streams of one context a_t is (g, n, r)."""
+class _Coupled(torch.autograd.Function):
+    """inner is (T, B, r), left (C, d, r), right (C, r, 3d), index (B) or (T, B); all None: W is that of all."""
 
     @staticmethod
     def forward(
@@ -145,97 +141,44 @@ class _PerStream(torch.autograd.Function):
         h: Tensor,
         m: Tensor,
         kept: Tensor | None,
-        inner: Tensor | None,
-        left: Tensor | None,
-        right: Tensor | None,
-        index: Tensor | None,
-        groups: Groups | None,
+        inner: Tensor | None = None,
+        left: Tensor | None = None,
+        right: Tensor | None = None,
+        index: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        steps, ranks = _Steps(gates, h, m, kept), None
-        if inner is not None and left is not None and right is not None:
-            matrix = index if groups is None else groups.matrix
-            ctx.shapes = left.shape, right.shape
-            left, right, ranks = left[matrix], right[matrix], _grouped(inner, groups)
+        steps, own, ranks = _Steps(gates, h, m, kept), None, None
+        if inner is not None and left is not None and right is not None and index is not None:
+            ctx.groups = grouped(index, len(left)) if index.dim() == 1 else None
+            own, ranks = factors_of(index, ctx.groups, left, right), _grouped(inner, ctx.groups)
         for t, (x, before, z) in enumerate(zip(gates.unbind(), steps.h, steps.z, strict=False)):
             torch.addmm(x, before, weight, out=z)
-            if ranks is not None and left is not None and right is not None:
-                _add(z, ranks[t].baddbmm_(_together(before, groups), left), right, groups)
+            if own is not None and ranks is not None:
+                own.move(t)
+                _add(z, ranks[t].baddbmm_(_together(before, ctx.groups), own.left), own.right, ctx.groups)
             steps.take(t)
         ctx.save_for_backward(*steps.saved(), weight, left, right, index, ranks)
-        ctx.groups = groups
         return steps.result()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_h: Tensor, grad_m: Tensor) -> tuple[Tensor | None, ...]:
         *saved, weight, left, right, index, ranks = ctx.saved_tensors
-        steps, groups = _StepsBack(tuple(saved), grad_h, grad_m), ctx.groups
-        back = weight.t().contiguous()
+        steps, own, back = _StepsBack(tuple(saved), grad_h, grad_m), None, weight.t().contiguous()
         if ranks is not None:
-            s, left, right = torch.empty_like(ranks), *(x.transpose(1, 2).contiguous() for x in (left, right))
+            s, own = torch.empty_like(ranks), factors_of(index, ctx.groups, right.mT.contiguous(), left.mT.contiguous())
         for t in reversed(range(len(grad_h))):
             dz = steps.take(t)
             steps.dh = torch.mm(dz, back)
-            if ranks is not None:
-                _add(steps.dh, torch.bmm(_together(dz, groups), right, out=s[t]), left, groups)
+            if own is not None:
+                own.move(t)
+                _add(steps.dh, torch.bmm(_together(dz, ctx.groups), own.left, out=s[t]), own.right, ctx.groups)
         before = saved[2][:-1]
-        plain = steps.dz, _product(before, steps.dz), steps.dh, steps.dm, None
-        if ranks is None:
-            return *plain, *[None] * 5
-        s, ranks = _apart(s, groups), _apart(ranks, groups)
-        of_left, of_right = (
-            a.new_zeros(shape).index_add_(0, index, torch.bmm(a.permute(1, 2, 0), b.transpose(0, 1)))
-            for shape, a, b in zip(ctx.shapes, (before, ranks), (s, steps.dz), strict=True)
-        )
-        return *plain, s, of_left, of_right, None, None
-
-
-class _PerPosition(torch.autograd.Function):
-    """With a context at each position: inner is (T, B, r), left (C, d, r), right (C, r, 3d), index (T, B)."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        gates: Tensor,
-        weight: Tensor,
-        h: Tensor,
-        m: Tensor,
-        kept: Tensor | None,
-        inner: Tensor,
-        left: Tensor,
-        right: Tensor,
-        index: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        steps, ranks, own = (
-            _Steps(gates, h, m, kept),
-            inner.clone(memory_format=torch.contiguous_format),
-            Varying(index, left, right),
-        )
-        for t, (x, before, z) in enumerate(zip(gates.unbind(), steps.h, steps.z, strict=False)):
-            own.move(t)
-            torch.addmm(x, before, weight, out=z)
-            _add(z, ranks[t].unsqueeze(1).baddbmm_(before.unsqueeze(1), own.left), own.right, None)
-            steps.take(t)
-        ctx.save_for_backward(*steps.saved(), weight, left, right, index, ranks)
-        return steps.result()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_h: Tensor, grad_m: Tensor) -> tuple[Tensor | None, ...]:
-        *saved, weight, left, right, index, ranks = ctx.saved_tensors
-        steps, own = _StepsBack(tuple(saved), grad_h, grad_m), Varying(index, left, right)
-        back, s = weight.t().contiguous(), torch.empty_like(ranks)
-        for t in reversed(range(len(grad_h))):
-            own.move(t)
-            dz = steps.take(t)
-            torch.bmm(dz.unsqueeze(1), own.right.transpose(1, 2), out=s[t].unsqueeze(1))
-            steps.dh = torch.mm(dz, back)
-            _add(steps.dh, s[t].unsqueeze(1), own.left.transpose(1, 2), None)
-        before = saved[2][:-1]
-        pairs = by_matrix(index, len(left), before, s, ranks, steps.dz)
-        lefts, rights = zip(*((h.t() @ a, b.t() @ z) for h, a, b, z in pairs), strict=True)
-        grads = s, torch.stack(lefts), torch.stack(rights)
-        return steps.dz, _product(before, steps.dz), steps.dh, steps.dm, None, *grads, None
+        plain = steps.dz, before.flatten(0, 1).t() @ steps.dz.flatten(0, 1), steps.dh, steps.dm, None
+        if own is None:
+            return *plain, *[None] * 4
+        s, ranks = _apart(s, ctx.groups), _apart(ranks, ctx.groups)
+        of_left, of_right = sums_at(before, s, index, len(left)), sums_at(ranks, steps.dz, index, len(left))
+        return *plain, s, of_left, of_right, None
 
 
 def _together(x: Tensor, groups: Groups | None) -> Tensor:
@@ -263,7 +206,3 @@ def _add(x: Tensor, a: Tensor, b: Tensor, groups: Groups | None) -> None:
         x.unsqueeze(1).baddbmm_(a, b)
     else:
         x += torch.bmm(a, b).view(-1, x.size(1)).index_select(0, groups.place)
-
-
-def _product(a: Tensor, b: Tensor) -> Tensor:
-    return a.flatten(0, 1).t() @ b.flatten(0, 1)
