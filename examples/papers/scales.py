@@ -114,7 +114,8 @@ SCALES: dict[str, Scale] = {
     "awd-paper": _AWD._replace(sizes={}, share=1.0, training=f"{_AWD_TRAINING} --max-epoch 3", updates=None),
     # composed words want Adam
     "awd-adam": _AWD._replace(
-        training=f"{_AWD_TRAINING} --nt-asgd-base adam", grid=[{"lr": 0.004, "output_dropout": 0.0, "init_range": 0.2}]
+        training=f"{_AWD_TRAINING} --nt-asgd-base adam",
+        grid=[{"lr": 0.004, "output_dropout": dropout, "init_range": 0.2} for dropout in (0.0, 0.2, 0.5)],
     ),
 }
 

@@ -85,9 +85,23 @@ def test_composed_pieces_help_a_transformer():
         assert least < min(gains) < max(gains) < most
 
 
-def test_groc_with_corrections_leads_on_awd_lstm_too():
-    found = perplexities("awd-heads-ptb-awd-adam")
-    assert min(found, key=found.get) == OURS and sorted(found, key=found.get)[1] == "tied"
+@pytest.mark.parametrize("text", ["ptb", "wikitext2"])
+def test_groc_with_corrections_leads_on_awd_lstm_too(text):
+    found, rows = perplexities(f"awd-heads-{text}-awd-adam"), rows_of(f"awd-heads-{text}-awd-adam")
+    assert sorted(found, key=found.get)[:2] == [OURS, "tied"]
+    ours, tied = (rows[label]["runs"][0]["curve"] for label in (OURS, "tied"))
+    assert min(ppl for updates, ppl in ours if updates <= 0.7 * tied[-1][0]) < min(ppl for _, ppl in tied)
+    tried = [[one["valid"] for one in rows[label]["tried"]] for label in ("tied", "bilinear", "deep residual") if text == "ptb"]
+    assert all(plain < dropped for plain, dropped in tried)
+
+
+def test_deep_residual_on_awd_lstm_stops_early_on_wikitext2():
+    rows = rows_of("awd-heads-wikitext2-awd-adam")
+    curves = {label: row["runs"][0]["curve"] for label, row in rows.items()}
+    best, last = min(curves["deep residual"], key=lambda place: place[1])[0], curves["deep residual"][-1][0]
+    assert best < last / 2
+    for *_, ours in (pair for pair in zip(*curves.values(), strict=True) if pair[0][0] > 747):
+        assert ours[1] < min(ppl for label, curve in curves.items() if label != OURS for u, ppl in curve if u == ours[0])
 
 
 def test_groc_is_behind_bilinear_on_little_text_and_last_on_much():
