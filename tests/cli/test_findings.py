@@ -346,8 +346,10 @@ def test_averaging_begins_with_the_33rd_epoch():
 
 
 def test_the_first_epochs_at_the_papers_size_are_those_of_the_released_logs_or_ahead_of_them():
-    found = {label: [ppl for _, ppl in row["runs"][0]["curve"]] for label, row in rows_of("drill-table-4-ptb-awd-paper").items()}
     released = {"4 layers": [312.2, 200.0, 164.9], "tied": [338.5, 224.3, 182.0]}  # of DRILL's program, on validation text
-    change = {label: [ours / theirs - 1 for ours, theirs in zip(found[label], of, strict=True)] for label, of in released.items()}
+    change = {
+        label: [ours / theirs - 1 for run in row["runs"] for (_, ours), theirs in zip(run["curve"], released[label], strict=True)]
+        for label, row in rows_of("drill-table-4-ptb-awd-paper").items()
+    }
     assert max(map(abs, change["4 layers"])) < 0.03
-    assert min(change["tied"]) > -0.12 and max(change["tied"]) < -0.079
+    assert len(change["tied"]) == 6 and min(change["tied"]) > -0.12 and max(change["tied"]) < -0.075
