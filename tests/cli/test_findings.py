@@ -297,12 +297,12 @@ def test_a_context_helps_composed_words_as_much_as_tied_ones_and_new_words_not()
     }
     pairs = [[found[f"{head}, {how}"] for how in ("Unadapted", "FactorCell")] for head in ("tied", OURS)]
     assert [round(1 - after["perplexity"] / before["perplexity"], 2) for before, after in pairs] == [0.18, 0.17]
-    before, after = pairs[1]
-    seeds = statistics.stdev(run["new"] for run in in_context("heads-domains")[f"{OURS}, Unadapted"])
-    assert abs(after["new"] - before["new"]) < seeds and 1 - after["known"] / before["known"] > 0.1
+    before, *others = (found[f"{OURS}, {how}"] for how in ("Unadapted", "SoftmaxBias", "ConcatCell", "FactorCell"))
+    assert all(1.02 < after["new"] / before["new"] < 1.045 and after["known"] < 0.9 * before["known"] for after in others)
+    runs = {label: [run["perplexity"] for run in of] for label, of in in_context("heads-domains").items()}
     for head in ("tied", OURS):
-        bias, concat, factor = (found[f"{head}, {how}"]["perplexity"] for how in ("SoftmaxBias", "ConcatCell", "FactorCell"))
-        assert factor < 0.98 * min(bias, concat) and abs(1 - bias / concat) < 0.005
+        of = [runs[f"{head}, {how}"] for how in ("Unadapted", "SoftmaxBias", "ConcatCell", "FactorCell")]
+        assert all(len(seed) == 4 and min(seed) == seed[3] and max(seed) == seed[0] for seed in zip(*of, strict=True))
 
 
 def test_in_characters_the_order_is_the_papers_and_contexts_are_guessed():
