@@ -12,10 +12,11 @@ import numpy as np
 from fairseq.data import Dictionary
 
 from fairseq_groc.arguments import add_cleaning, add_lexicon_options, positive
-from fairseq_groc.contexts.arrays import write_contexts
+from fairseq_groc.contexts.arrays import FILE, open_contexts, write_contexts
+from fairseq_groc.contexts.schema import Schema
 from fairseq_groc.contexts.splits import check_rows, described, read_contexts
 from fairseq_groc.contexts.table import NAME, number_of
-from fairseq_groc.contexts.variables import SplitContexts
+from fairseq_groc.contexts.variables import SplitContexts, Variable
 from fairseq_groc.data.archives import DATASETS, fetch, read_archive
 from fairseq_groc.data.cross_domain import SOURCES, cut, sizes_of
 from fairseq_groc.data.fingerprint import folder_dictionary, known_words, note_folder
@@ -23,6 +24,7 @@ from fairseq_groc.data.folder import check_target, replacing
 from fairseq_groc.data.lexicon_tables import tables_of
 from fairseq_groc.data.numbering import Numbering, Text
 from fairseq_groc.data.piece_marks import check_mark, mark_of
+from fairseq_groc.data.stream_dataset import open_text
 from fairseq_groc.data.text import Unseparated, checked, cleaner, decoded, read_lines
 from fairseq_groc.data.word_list import listed_dictionary
 from fairseq_groc.dictionary import real_words
@@ -170,7 +172,17 @@ def given_contexts(args: Namespace, splits: dict[str, str]) -> dict[str, SplitCo
         raise OptionError("the training text has no contexts, and others have: give --context-train FILE")
     if not files and (args.context_numeric or args.context_cyclic):
         raise OptionError("--context-numeric and --context-cyclic go with --context-train, --context-valid and --context-test")
-    return read_contexts(files, args.context_numeric, args.context_cyclic) if files else {}
+    return read_contexts(files, args.context_numeric, args.context_cyclic, earlier_contexts(args)) if files else {}
+
+
+def earlier_contexts(args: Namespace) -> tuple[Variable, ...]:
+    """Return the variables of the contexts that the training text of --vocabulary-from has."""
+    prefix = Path(args.vocabulary_from or "", "train")
+    if not (args.vocabulary_from and (prefix.parent / FILE).exists() and Path(f"{prefix}.idx").exists()):
+        return ()
+    lines = open_text(str(prefix), folder_dictionary(prefix.parent), None, combine=False)
+    arrays = open_contexts(prefix, lines.sizes)
+    return () if arrays is None else Schema.of_training(arrays, 1).variables
 
 
 def _columns(text: str) -> list[str]:

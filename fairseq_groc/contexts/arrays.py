@@ -26,16 +26,16 @@ def write_contexts(folder: Path, splits: Mapping[str, SplitContexts], lengths: M
     Args:
         lengths: by split, how many tokens each line has: what the text of the contexts is known by
     """
-    given = next(iter(splits.values())).variables
-    variables = [{"name": v.name, "kind": v.kind, "values": list(v.values), "period": v.period} for v in given]
-    noted = {}
+    first, noted = next(iter(splits.values())), {}
+    variables, earlier = ([variable.as_dict() for variable in of] for of in (first.variables, first.earlier))
     for split, arrays in splits.items():
         categories, numbers = _paths(folder / split)
         np.save(categories, arrays.categories, allow_pickle=False)
         np.save(numbers, arrays.numbers, allow_pickle=False)
-        digests = {"text": _text_digest(lengths[split]), "sha256": _digest(folder / split, variables)}
+        digests = {"text": _text_digest(lengths[split]), "sha256": _digest(folder / split, variables + earlier)}
         noted[split] = {"lines": len(arrays.categories), **digests}
-    (folder / FILE).write_text(json.dumps({"format": FORMAT, "variables": variables, "splits": noted}) + "\n", encoding="utf-8")
+    note = {"format": FORMAT, "variables": variables, "earlier": earlier, "splits": noted}
+    (folder / FILE).write_text(json.dumps(note) + "\n", encoding="utf-8")
 
 
 def open_contexts(prefix: Path, lengths: NDArray[Any]) -> SplitContexts | None:
@@ -53,7 +53,7 @@ def open_contexts(prefix: Path, lengths: NDArray[Any]) -> SplitContexts | None:
         if any(map(os.path.lexists, files)):
             raise DataError(f"{prefix} has contexts, but {folder} has no {FILE}, which says what they are. {AGAIN}")
         return None
-    variables, splits = _note(folder)
+    variables, earlier, splits = _note(folder)
     if prefix.name not in splits:
         if any(map(os.path.lexists, files)):
             raise DataError(f"{prefix} has contexts that {folder / FILE} knows nothing of. {AGAIN}")
@@ -65,14 +65,14 @@ def open_contexts(prefix: Path, lengths: NDArray[Any]) -> SplitContexts | None:
             other = "as many lines, of other lengths"
         raise DataError(f"{prefix}: its contexts are of another text ({other}). {AGAIN}")
     try:
-        whole = noted["sha256"] == _digest(prefix, variables)
+        whole = noted["sha256"] == _digest(prefix, variables + earlier)
         categories, numbers = (np.load(path, mmap_mode="r", allow_pickle=False) for path in files) if whole else (None, None)
     except OSError as error:
         raise DataError(f"{error.filename}: {error.strerror}. {AGAIN}") from None
     if categories is None or numbers is None:
         raise DataError(f"{files[0]}, {files[1].name} or {FILE} is not as it was written. {AGAIN}")
-    found = tuple(Variable(v["name"], v["kind"], tuple(v["values"]), period=v["period"]) for v in variables)
-    return SplitContexts(str(prefix), found, categories, numbers)
+    own, before = (tuple(map(Variable.from_dict, of)) for of in (variables, earlier))
+    return SplitContexts(str(prefix), own, categories, numbers, before)
 
 
 AGAIN = "Preprocess the text again with its --context-train, --context-valid or --context-test."
@@ -96,21 +96,24 @@ def _digest(prefix: Path, variables: Any) -> str:
     return total.hexdigest()
 
 
-def _note(folder: Path) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
-    """Return the variables and the splits that ``context.json`` has."""
+def _note(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Return the variables, those of an earlier training and the splits that ``context.json`` has."""
     path = folder / FILE
     try:
         note = json.loads(path.read_text(encoding="utf-8"))
-        readable = note["format"] == FORMAT and all(map(_is_variable, note["variables"])) and isinstance(note["splits"], dict)
+        variables, earlier = note["variables"], note.get("earlier", [])
+        readable = note["format"] == FORMAT and all(map(_is_variable, variables + earlier)) and isinstance(note["splits"], dict)
         kinds = {(type(split["lines"]), type(split["text"]), type(split["sha256"])) for split in note["splits"].values()}
         readable = readable and kinds <= {(int, str, str)}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         readable = False
     if not readable:
         raise DataError(f"{path} is not readable. {AGAIN}")
-    return note["variables"], note["splits"]
+    return variables, earlier, note["splits"]
 
 
 def _is_variable(saved: Any) -> bool:
-    named = isinstance(saved["name"], str) and saved["kind"] in KINDS and isinstance(saved["period"], (int, float))
-    return named and isinstance(saved["values"], list) and all(isinstance(value, str) for value in saved["values"])
+    named = isinstance(saved["name"], str) and saved["kind"] in KINDS and saved.keys() <= set(Variable._fields)
+    numbers = (saved["period"], *(saved.get(name, 0) for name in ("unknown", "mean", "deviation")), *saved.get("counts", ()))
+    valued = isinstance(saved["values"], list) and all(isinstance(value, str) for value in saved["values"])
+    return named and valued and all(isinstance(number, (int, float)) for number in numbers)

@@ -11,8 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_groc.contexts.schema import UNKNOWN
-from fairseq_groc.contexts.variables import Variable
+from fairseq_groc.contexts.variables import UNKNOWN, Variable
 from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.errors import OptionError
 from fairseq_groc.modules.packed_state import pack, unpack

@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fairseq_groc.contexts.learned import check_kind, learned
 from fairseq_groc.contexts.typed import assignments, number_of_value, plain, typed_number
 from fairseq_groc.contexts.variables import SplitContexts, Variable, by_kind
 from fairseq_groc.errors import DataError, OptionError, shown
 
-UNKNOWN = "<unknown>"  # in checkpoints, any value that has no vector of its own
 MANY = 0.5  # share of unknown values that is warned of
 logger = logging.getLogger(__name__)
 
@@ -77,25 +77,25 @@ class Schema(NamedTuple):
         """Return the schema of a training text; values that fewer lines have than *threshold* are unknown.
 
         Args:
-            names: of the variables, in the order that the model is to have them in; None: all, as the text has them
+            names: of the variables, in the order that the model is to have them in; None: all, those of an earlier training first
 
         Raises:
-            OptionError: a variable that says nothing: it has one value, or does not vary.
+            GrocError: a variable that says nothing, or is of another kind than before.
         """
-        known = {variable.name: variable for variable in arrays.variables}
+        earlier, own = ({variable.name: variable for variable in of} for of in (arrays.earlier, arrays.variables))
+        known = earlier | own
         chosen = list(known) if names is None else list(dict.fromkeys(name.strip() for name in names))
         if lacking := [name for name in chosen if name not in known]:
             raise OptionError(f"--context-variables {lacking[0]}: {arrays.name} has {_listed(known)}. Give some of them.")
-        return cls(tuple(_learned(known[name], arrays, threshold) for name in chosen))
+        return cls(tuple(learned(own.get(name), earlier.get(name), arrays, threshold) for name in chosen))
 
     def as_dict(self) -> dict[str, Any]:
         """Return what ``from_dict`` takes, of types that any checkpoint and JSON can hold."""
-        return {"variables": [{**v._asdict(), "values": list(v.values), "counts": list(v.counts)} for v in self.variables]}
+        return {"variables": [variable.as_dict() for variable in self.variables]}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Schema:
-        plain = saved["variables"]
-        return cls(tuple(Variable(**{**v, "values": tuple(v["values"]), "counts": tuple(v["counts"])}) for v in plain))
+        return cls(tuple(map(Variable.from_dict, saved["variables"])))
 
     def rows(self, arrays: SplitContexts) -> Contexts:
         """Return a folder's contexts in the model's numbers, by the names of variables and values.
@@ -113,7 +113,7 @@ class Schema(NamedTuple):
             logger.warning(f"warning: {arrays.name} has no {_listed(lacking)}: the model takes these as missing in every line")
         for variable in self.variables:
             if variable.name in given:
-                _check_kind(variable, given[variable.name], arrays.name)
+                check_kind(variable, given[variable.name], arrays.name)
         categories, numbers = np.zeros((lines, len(self.categories)), np.int64), np.full((lines, len(self.numbers)), np.nan)
         for i, variable in enumerate(self.categories):
             if variable.name in given:
@@ -160,47 +160,6 @@ def distinct_rows(categories: NDArray[Any], numbers: NDArray[Any]) -> tuple[NDAr
     return np.unique(index, return_index=True)[1], index
 
 
-def _learned(variable: Variable, arrays: SplitContexts, threshold: int) -> Variable:
-    column, where = arrays.column(variable.name), f"{arrays.name}: context {variable.name}"
-    if variable.kind == "category":
-        counts = np.bincount(column, minlength=len(variable.values) + 1)[1:]
-        if lines := int(counts[[value == UNKNOWN for value in variable.values]].sum()):
-            raise OptionError(
-                f"{where}: {_count(lines, 'line')} with {UNKNOWN}, by which models call any other value. Leave these cells empty."
-            )
-        kept = [i for i in np.argsort(-counts, kind="stable").tolist() if counts[i] >= max(threshold, 1)]
-        if (seen := int((counts > 0).sum())) < 2:
-            raise OptionError(f"{where}: has {_count(seen, 'value')} in the training lines: expected two or more. Leave it out.")
-        if len(kept) < 2:
-            enough = f"{_count(len(kept), 'value')} of {seen:,} in {_count(threshold, 'training line')} or more"
-            raise OptionError(f"{where}: has {enough}: expected two. Give a smaller --context-threshold, or leave it out.")
-        values, kept_counts = tuple(variable.values[i] for i in kept), tuple(int(counts[i]) for i in kept)
-        rest = len(column) - sum(kept_counts)
-        return variable._replace(values=values, counts=kept_counts, unknown=rest if rest >= min(kept_counts) else 0)
-    known = column[~np.isnan(column)]
-    if variable.kind == "cycle":
-        known = known % variable.period
-    if not len(known) or known.min() == known.max():
-        same = f"is {known[0]:g} wherever it is given" if len(known) else "is missing in every line"
-        raise OptionError(f"{where}: {same}: expected numbers that vary. Leave it out.")
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, deviation = float(known.mean()), float(known.std())
-    if not (np.isfinite(deviation) and deviation > 0):
-        raise OptionError(
-            f"{where}: its numbers reach from {known.min():g} to {known.max():g}, too far to compute with: scale them"
-        )
-    return variable if variable.kind == "cycle" else variable._replace(mean=mean, deviation=deviation)
-
-
-def _check_kind(ours: Variable, theirs: Variable, where: str) -> None:
-    if (ours.kind, ours.period) != (theirs.kind, theirs.period):
-        remedy = {"number": f"--context-numeric {ours.name}", "cycle": f"--context-cyclic {ours.name}:{ours.period:g}"}
-        how = remedy.get(ours.kind, f"neither --context-numeric nor --context-cyclic for {ours.name}")
-        raise DataError(
-            f"{where}: context {ours.name} is {theirs.described} there and {ours.described} in the model. Preprocess with {how}."
-        )
-
-
 def _renumbered(ours: Variable, values: tuple[str, ...], arrays: SplitContexts) -> NDArray[np.int64]:
     """Return the model's numbers of a folder's values in the lines of a split, (lines)."""
     known = {value: i for i, value in enumerate(ours.values, start=1)}
@@ -220,7 +179,3 @@ def _renumbered(ours: Variable, values: tuple[str, ...], arrays: SplitContexts) 
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(names) or "no variable"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

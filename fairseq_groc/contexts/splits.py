@@ -13,17 +13,21 @@ from fairseq_groc.contexts.variables import SplitContexts, Variable, by_kind
 from fairseq_groc.errors import DataError, OptionError
 
 
-def read_contexts(files: Mapping[str, str], numeric: Sequence[str], cyclic: Mapping[str, float]) -> dict[str, SplitContexts]:
+def read_contexts(
+    files: Mapping[str, str], numeric: Sequence[str], cyclic: Mapping[str, float], earlier: tuple[Variable, ...] = ()
+) -> dict[str, SplitContexts]:
     """Read the contexts of splits and hold those of the others against those of training, if it has any.
 
     Args:
         files: by split, the table
         numeric, cyclic: as in ``contexts_of``
+        earlier: what an earlier training knows
 
     Raises:
         GrocError: as ``read_table``, ``contexts_of`` and ``Schema.of_training`` say.
     """
-    contexts = contexts_of({split: read_table(path) for split, path in files.items()}, numeric, cyclic)
+    tables = {split: read_table(path) for split, path in files.items()}
+    contexts = {split: arrays._replace(earlier=earlier) for split, arrays in contexts_of(tables, numeric, cyclic).items()}
     if "train" in contexts:
         schema = Schema.of_training(contexts["train"], 1)
         for arrays in contexts.values():

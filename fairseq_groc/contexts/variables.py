@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+UNKNOWN = "<unknown>"  # in checkpoints, any value that has no vector of its own
 
 
 class Variable(NamedTuple):
@@ -33,6 +35,14 @@ class Variable(NamedTuple):
     deviation: float = 1.0
     period: float = 0.0
 
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Variable:
+        return cls(**{**saved, **{name: tuple(saved.get(name, ())) for name in ("values", "counts")}})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what ``from_dict`` takes, of types that any checkpoint and JSON can hold."""
+        return {**self._asdict(), "values": list(self.values), "counts": list(self.counts)}
+
     @property
     def described(self) -> str:
         return {"category": "a category", "number": "a number", "cycle": f"a cycle of {self.period:g}"}[self.kind]
@@ -46,12 +56,14 @@ class SplitContexts(NamedTuple):
         variables: of the folder, in the order of its columns: name, kind, values and period
         categories: (lines, n), the category's value by its number, 0: missing
         numbers: (lines, m), of numbers and cycles, NaN: missing
+        earlier: what an earlier training knows, whose vocabulary the folder has
     """
 
     name: str
     variables: tuple[Variable, ...]
     categories: NDArray[np.int32]
     numbers: NDArray[np.float64]
+    earlier: tuple[Variable, ...] = ()
 
     def column(self, name: str) -> NDArray[Any]:
         """Return the numbers of a variable's values, or the numbers that it is, (lines)."""

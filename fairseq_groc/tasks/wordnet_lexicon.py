@@ -105,7 +105,7 @@ class WordnetLexiconTask(StreamTask):
         if self._trains and options is self.cfg:
             refuse_unused_of_task(self.cfg, TASK)
         schema = self.find_schema(settings, saved.get("context"))
-        if self._trains:
+        if self._trains and not settings["context_dim"]:
             self.check_context()
         block = self.cfg.tokens_per_sample or DEFAULT_BLOCK
         if not from_checkpoint:

@@ -321,23 +321,14 @@ def test_topics_are_guessed(ours, data, model, tmp_path):
         assert "expected two or more values of topic to guess, each in a row of its own" in refused
 
 
-def test_finetuning_into_other_values(commands, ours, data, model, tmp_path):
+def test_finetuning_on_one_new_value(commands, ours, data, model, tmp_path):
+    """Values that the text lacks stay known, whatever the order of columns and though a number does not vary."""
     made = make(tmp_path / "train", 100, 7, ("sports",))
-    rows = made.with_suffix(".tsv").read_text().replace("sports\t199", "music\t199")
-    made.with_suffix(".tsv").write_text(rows.replace("music\t1999", "sports\t1999"))
-    options = ["--train", made.with_suffix(".txt"), "--context-train", made.with_suffix(".tsv")]
-    options += ["--valid", made.with_suffix(".txt"), "--context-valid", made.with_suffix(".tsv")]
-    commands.preprocess(
-        *options,
-        "--vocabulary-from",
-        data / "data",
-        "--lexicon-path",
-        "none",
-        "--context-numeric",
-        "year",
-        "--dest",
-        tmp_path / "d",
-    )
+    made.with_suffix(".tsv").write_text("year\ttopic\n" + "1999\tmusic\n" * 100)
+    options = [part for split in ("train", "valid") for part in (f"--{split}", made.with_suffix(".txt"))]
+    options += [part for split in ("train", "valid") for part in (f"--context-{split}", made.with_suffix(".tsv"))]
+    known = ["--vocabulary-from", data / "data", "--lexicon-path", "none", "--context-numeric", "year"]
+    commands.preprocess(*options, *known, "--dest", tmp_path / "d")
     head = next(options for name, options in HEADS.items() if name in str(model.parent.name))
     more = ["--lexicon-parts", "none"] if "groc" in str(model.parent.name) else []
     finetune = [*head, *KNOWS, *more, "--finetune-from-model", model]
@@ -348,7 +339,7 @@ def test_finetuning_into_other_values(commands, ours, data, model, tmp_path):
         return figure_of(ours, path, tmp_path / "d", tmp_path / "r.json", "--split", "valid", "--context", context)
 
     still, learned = (tmp_path / name / "checkpoint_best.pt" for name in ("still", "s"))
-    for known in ("topic=sports,year=1999", "topic=sports"):  # a value's vector has come along by its name
+    for known in ("topic=sports,year=1999", "topic=arts"):  # a value's vector has come along by its name
         assert figure(still, known) == pytest.approx(figure(model, known), rel=1e-5)
     assert figure(learned, "topic=music,year=1999") < figure(still, "topic=music,year=1999")
 

@@ -167,7 +167,7 @@ def test_a_value_that_was_not_seen_is_unknown_and_warned_of(schema, caplog):
             ["topic", "a", "a", "-"],
             [],
             1,
-            "context topic: has 1 value in the training lines: expected two or more. Leave it out.",
+            "context topic: has 1 value in the training lines: expected two or more. Leave it out, or give --voc",
         ),
         (["topic", "-", "-"], [], 1, "context topic: has 0 values in the training lines"),
         (
@@ -180,7 +180,7 @@ def test_a_value_that_was_not_seen_is_unknown_and_warned_of(schema, caplog):
         (["topic", "a", "<unknown>", "b"], [], 1, "context topic: 1 line with <unknown>, by which models call any other value"),
         (["year", "1990", "1990", "-"], ["year"], 1, "context year: is 1990 wherever it is given: expected numbers that vary"),
         (["hour", "1", "25", "-"], [], 1, "context hour: is 1 wherever it is given: expected numbers that vary"),
-        (["year", "-"], ["year"], 1, "context year: is missing in every line: expected numbers that vary. Leave it out."),
+        (["year", "-"], ["year"], 1, "context year: is missing in every line: expected numbers that vary. Leave it out, or"),
         (["year", "1e308", "-1e308"], ["year"], 1, "context year: its numbers reach from -1e+308 to 1e+308, too far"),
     ],
 )
@@ -188,6 +188,26 @@ def test_variables_that_say_nothing_are_refused(split, rows, numeric, threshold,
     with pytest.raises(OptionError) as error:
         Schema.of_training(split(*rows, numeric=numeric, cyclic={"hour": 24.0} if "hour" in rows else {}), threshold)
     assert message in str(error.value) and "train.tsv: context " in str(error.value)
+
+
+def test_what_an_earlier_training_knows_is_known(split, caplog):
+    """Its lines count, its statistics stay, its variables come first, and one value of a new text is enough."""
+    numbers = {"numeric": ["year"], "cyclic": {"hour": 24.0}}
+    first = Schema.of_training(split("topic year hour", "a 1 2", "a 3 4", "b 5 6", "c 7 8", **numbers), 1)
+    earlier = first.variables
+    second = split("tone year topic", "loud 9 b", "low 9 b", "low 9 d", numeric=["year"])._replace(earlier=earlier)
+    made = Schema.of_training(second, 1)
+    assert [one.name for one in made.variables] == ["topic", "year", "hour", "tone"]
+    topic, *others, tone = made.variables
+    assert dict(zip(topic.values, topic.counts, strict=True)) == {"b": 3, "a": 2, "c": 1, "d": 1}
+    assert tuple(others) == tuple(one for one in earlier if one.kind != "category") and tone.values == ("low", "loud")
+    assert Schema.of_training(second, 2, ["topic"]).variables[0].values == ("b", "a")
+    alone = split("topic", "b", "b", name="own")._replace(earlier=earlier)
+    assert Schema.of_training(alone, 1).variables[0].counts == (3, 2, 1)
+    assert Schema.of_training(alone, 1).rows(alone).categories.tolist() == [[1]] and "has no year, hour" in caplog.text
+    other = split("year", "1", "2", name="kind")._replace(earlier=earlier)
+    with pytest.raises(DataError, match="context year is a category there and a number in the model. Preprocess with --context"):
+        Schema.of_training(other, 1)
 
 
 def test_variables_come_in_the_order_that_is_asked_for(split):
