@@ -148,7 +148,11 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("ptb",),
         varied=True,
     ),
-    "awd-averages": Experiment("AWD-LSTM: when the averaging of its weights begins", [_awd("AWD-LSTM")], ("ptb",)),
+    "awd-averages": Experiment(
+        "AWD-LSTM: when the averaging of its weights begins",
+        [_awd("AWD-LSTM"), _awd("without averaging", "--optimizer nt_asgd --non-monotonic-interval 1000")],
+        ("ptb",),
+    ),
     "awd": Experiment(
         "AWD-LSTM (Merity et al. 2018, Table 4): what each part of its training is worth",
         [

@@ -32,10 +32,10 @@ READ = {
     "cpu": "small models, the whole training text five times",
     "quarter": "small models, a quarter of the training text (Penn Treebank's six times, WikiText-2's 2.7 times)",
     "quarter-long": "small models, a quarter of the training text twelve times",
-    "awd": "small AWD-LSTMs, a quarter of the training text 15 times",
-    "awd-long": "small AWD-LSTMs, a quarter of the training text 50 times",
+    "awd": "small AWD-LSTMs, a quarter of the training text 14 times",
+    "awd-long": "small AWD-LSTMs, a quarter of the training text 48 times",
     "awd-paper": "AWD-LSTMs of the papers' size, three epochs of the training text",
-    "awd-adam": "small AWD-LSTMs with Adam, a quarter of the training text (Penn Treebank's 15 times, WikiText-2's 6.7 times)",
+    "awd-adam": "small AWD-LSTMs with Adam, a quarter of the training text (Penn Treebank's 14 times, WikiText-2's 6.4 times)",
 }
 SMOOTHED = "Lower is better. *Smoothed*: mixed with the uniform distribution, by the weight that is best on validation text."
 COUNTED = "The 4-gram counts the same text (`ngram`), in seconds; words that it has not read share the uniform distribution."

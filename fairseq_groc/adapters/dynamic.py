@@ -21,9 +21,10 @@ from fairseq_groc.registry import Option
 
 ALL, ENCODER, HEAD, FEATURES, CONTEXT = CHOICES = ("all", "encoder", "head", "features", "context")
 OF_STREAMS = (FEATURES, CONTEXT)  # of which each stream has its own
+WITHOUT = "leave it out (--no-tuned-adapters, if tune has stored it)"
 LINES = (
     "--dynamic-rate: every line begins anew, lines by themselves leave nothing to learn from. Read a running text "
-    "(score --running; no --sample-break-mode eos), or give 0."
+    f"(score --running; no --sample-break-mode eos), or {WITHOUT}."
 )
 
 
@@ -151,7 +152,7 @@ class DynamicEvaluation(TextAdapter):
         if generating and self.learns:
             raise OptionError(
                 f"--dynamic-parameters {self._parameters}: the hypotheses of generation would learn from each other. "
-                f"Give --dynamic-parameters {FEATURES}, or --dynamic-rate 0."
+                f"Give --dynamic-parameters {FEATURES} and --dynamic-rate, or {WITHOUT}."
             )
         if not (running or generating):
             raise OptionError(LINES)

@@ -22,13 +22,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
-    block = args.tokens_per_sample or OPTIONS["dynamic_block"].default
     folder = args.dest or Path(args.data)
     if args.dest:
         args.dest.mkdir(parents=True, exist_ok=True)
     hub, dataset = open_split(args)
     model, decoder = hub.models[0], hub.models[0].decoder
     decoder.adapter = None
+    own = hub.task.block_length() if decoder.carried is None else OPTIONS["dynamic_block"].default
+    block = args.tokens_per_sample or own
     digest = decoder.rowless_fingerprint()
     path = path_of(folder, digest, args.dynamic_parameters)
     check_place("--dest", path)

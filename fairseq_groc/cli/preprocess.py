@@ -176,13 +176,14 @@ def given_contexts(args: Namespace, splits: dict[str, str]) -> dict[str, SplitCo
 
 
 def earlier_contexts(args: Namespace) -> tuple[Variable, ...]:
-    """Return the variables of the contexts that the training text of --vocabulary-from has."""
-    prefix = Path(args.vocabulary_from or "", "train")
-    if not (args.vocabulary_from and (prefix.parent / FILE).exists() and Path(f"{prefix}.idx").exists()):
-        return ()
-    lines = open_text(str(prefix), folder_dictionary(prefix.parent), None, combine=False)
-    arrays = open_contexts(prefix, lines.sizes)
-    return () if arrays is None else Schema.of_training(arrays, 1).variables
+    """Return what the training text of the first folder among --vocabulary-from and --known knows of contexts."""
+    for folder in map(Path, filter(None, (args.vocabulary_from, *args.known))):
+        if (folder / FILE).exists() and (folder / "train.idx").exists():
+            lines = open_text(str(folder / "train"), folder_dictionary(folder), None, combine=False)
+            arrays = open_contexts(folder / "train", lines.sizes)
+            if arrays is not None:
+                return Schema.of_training(arrays, 1).variables
+    return ()
 
 
 def _columns(text: str) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from fairseq_groc.contexts.variables import UNKNOWN, SplitContexts, Variable
 from fairseq_groc.errors import DataError, OptionError
 
-REMEDY = "Leave it out, or give --vocabulary-from the data folder of the model that is finetuned."
+REMEDY = "Leave it out, or name the data of the model that is finetuned (--vocabulary-from, --known)."
 
 
 def learned(own: Variable | None, earlier: Variable | None, arrays: SplitContexts, threshold: int) -> Variable:

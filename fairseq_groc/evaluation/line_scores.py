@@ -55,8 +55,9 @@ def block_lengths(decoder: Any, running: bool, given: int | None) -> tuple[int |
     settings = decoder.adapter.settings
     if not running:
         settings.refuse("lines")
-    settings.check_block(given)
-    wanted = settings.block_length()
+    carries = decoder.carried is not None
+    settings.check_block(given, carries)
+    wanted = settings.block_length(carries)
     return wanted, given or wanted or BLOCK
 
 

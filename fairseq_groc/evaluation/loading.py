@@ -94,7 +94,7 @@ def open_model(args: Namespace, **options: Any) -> Any:
         cfg.tokens_per_sample = args.tokens_per_sample
     for model in hub.models if args.tokens_per_sample else ():
         if model.decoder.adapter:
-            model.decoder.adapter.settings.check_block(args.tokens_per_sample)
+            model.decoder.adapter.settings.check_block(args.tokens_per_sample, model.decoder.carried is not None)
     hub.task.check_room()
     return hub
 

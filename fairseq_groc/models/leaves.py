@@ -7,7 +7,7 @@ B: streams; T: positions; V: vocabulary; d: size of h.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -106,8 +106,7 @@ class ParameterLeaves:
                 setattr(module, name, other)
             after.callback(setattr, matrices, "source", matrices.source)
             matrices.source = self._source
-            if matrices.impossible.is_cuda:  # cuDNN has no gradients of recurrent layers in evaluation
-                after.enter_context(torch.backends.cudnn.flags(enabled=False))
+            after.enter_context(_differentiable(matrices))
             yield
 
     def read(self, h: Tensor) -> Tensor:
@@ -178,9 +177,9 @@ class FeatureLeaves(StreamLeaves):
     """
 
     def __init__(self, decoder: Any, streams: int):
-        dim = decoder.embed_tokens.embedding_dim
-        super().__init__(decoder, FEATURES, next(decoder.parameters()).new_zeros(streams, dim, dim))
         self._layer = decoder.scoring_layer
+        dim = self._layer.dim
+        super().__init__(decoder, FEATURES, next(decoder.parameters()).new_zeros(streams, dim, dim))
         self._own: Tensor | None = None  # h of the last pass, without M
 
     def _met(self, read: Tensor) -> Tensor:
@@ -238,9 +237,15 @@ class ContextLeaves(StreamLeaves):
         before, contexts.learned = contexts.learned, self.tensors[CONTEXT]
         source, matrices.source = matrices.source, lambda: _constant(matrices)
         try:
-            yield
+            with _differentiable(matrices):
+                yield
         finally:
             contexts.learned, matrices.source = before, source
+
+
+def _differentiable(matrices: WordMatrices) -> AbstractContextManager[Any]:
+    """Let recurrent layers have gradients in evaluation: cuDNN has none."""
+    return torch.backends.cudnn.flags(enabled=False) if matrices.impossible.is_cuda else nullcontext()
 
 
 def _losses(decoder: Any, h: Tensor, targets: Tensor, matrices: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:

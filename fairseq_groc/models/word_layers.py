@@ -60,7 +60,7 @@ class OutputLayer(nn.Module):
 
     def __init__(self, matrices: WordMatrices, width: int, dim: int, dropout: float, contexts: ContextLayers | None = None):
         super().__init__()
-        self._matrices, self._contexts = [matrices], [contexts]
+        self._matrices, self._contexts, self.dim = [matrices], [contexts], dim
         self.context: nn.Linear | None = nn.Linear(width, dim, bias=False) if width != dim else None
         self.dropout = VariationalDropout(dropout, shared=(0, 1))
 

@@ -215,7 +215,7 @@ class Scorer:
 
     def _block(self) -> int:
         adapter = self.decoder.adapter
-        return (adapter.settings.block_length() if adapter is not None else None) or BLOCK
+        return (adapter.settings.block_length(self.decoder.carried is not None) if adapter is not None else None) or BLOCK
 
     def _score_open(self, texts: Sequence[str], contexts: Contexts | None) -> list[LineScore]:
         assert self.open is not None

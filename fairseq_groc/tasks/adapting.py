@@ -44,16 +44,19 @@ def new_words(cfg: Any, dictionary: Any, settings: AdapterSettings) -> torch.Ten
     return torch.zeros_like(real) if known is None else real & ~torch.from_numpy(known)
 
 
-def check_text(cfg: Any, adapter: Adapter | None, dataset: StreamDataset) -> None:
+def check_text(cfg: Any, adapter: Adapter | None, dataset: StreamDataset, generates: bool = False) -> None:
     """Refuse to adapt to a text of lines by themselves where an adapter does not, or to one that an adapter has read already: it
     would know the answers.
+
+    Args:
+        generates: lines are gone on from, not scored; then an adapter refuses by itself
 
     Raises:
         OptionError, DataError: which.
     """
     if adapter is None:
         return
-    if dataset.independent_lines:
+    if dataset.independent_lines and not generates:
         adapter.settings.refuse("lines")
     known = {found["text"]: name for name, found in adapter.about().items() if "text" in found}
     for folder in utils.split_paths(cfg.data) if known else ():

@@ -62,7 +62,6 @@ def check_needed(cfg: Any) -> None:
     for name, switch in needs.items():
         if getattr(cfg, name) != OPTIONS[name].default and getattr(cfg, switch) == 0:
             raise OptionError(f"{flag(name)} does nothing without {flag(switch)}: give both, or leave it out")
-    AdapterSettings.of(cfg).check_block(getattr(cfg, "tokens_per_sample", 0))
 
 
 def check_training(cfg: Any) -> None:
@@ -70,6 +69,11 @@ def check_training(cfg: Any) -> None:
     if cfg.export_embeddings:
         raise OptionError("--export-embeddings is for scoring: leave it out of training")
     AdapterSettings.of(cfg).refuse("training")
+    if cfg.vary_bptt and str(cfg.sample_break_mode) == "eos":
+        raise OptionError(
+            "--vary-bptt varies the blocks of a running text, and lines are read whole: leave out one of "
+            "--vary-bptt and --sample-break-mode eos"
+        )
     if int(os.environ.get("WORLD_SIZE", 1)) > 1 and rank_and_world()[1] == 1:
         raise OptionError(
             f"{os.environ['WORLD_SIZE']} workers were started, but are not connected, as fairseq leaves them without GPUs: each "

@@ -16,9 +16,10 @@ class StreamTask(LineContextTask):
 
     _decoders: list[Any]
     _trains: bool
+    _has_criterion = False  # fairseq-generate builds none, and whatever else reads batches does
 
-    def prepare_scoring(self, dataset: StreamDataset | None = None) -> None:
-        """Make what a text is scored with."""
+    def prepare_scoring(self, dataset: StreamDataset | None = None, generates: bool = False) -> None:
+        """Make what a text is scored with, or what is generated from its lines."""
         raise NotImplementedError
 
     def get_batch_iterator(
@@ -56,7 +57,7 @@ class StreamTask(LineContextTask):
         if skip_remainder_batch:
             raise OptionError("--skip-remainder-batch drops text, and every token counts here: leave it out")
         if not training:
-            self.prepare_scoring(dataset)
+            self.prepare_scoring(dataset, generates=not self._has_criterion)
         if not self._trains:
             dataset.warn_of_unknown()
         return self._iterate(dataset, max_sentences, num_shards, shard_id, num_workers, epoch, data_buffer_size, seed, training)
@@ -98,7 +99,7 @@ class StreamTask(LineContextTask):
             epoch,
             streams or 1,
             num_shards,
-            self.block_length(),
+            self.block_length(running=not dataset.independent_lines),
             vary=training and self.cfg.vary_bptt,
             shuffle=training,
             seed=seed,
@@ -116,11 +117,16 @@ class StreamTask(LineContextTask):
             disable_shuffling=True,
         )
 
-    def block_length(self) -> int:
-        """Return the tokens of a stream that are read at a time."""
+    def block_length(self, running: bool = True) -> int:
+        """Return the tokens of a stream that are read at a time.
+
+        Args:
+            running: lines follow one another; adapters want nothing of others
+        """
         if self.cfg.tokens_per_sample < 0:
             raise OptionError(f"--tokens-per-sample {self.cfg.tokens_per_sample}: expected a positive number, or 0")
-        wanted = [decoder.adapter.settings.block_length() for decoder in self._decoders if decoder.adapter]
+        adapted = [decoder for decoder in self._decoders if running and decoder.adapter]
+        wanted = [decoder.adapter.settings.block_length(decoder.carried is not None) for decoder in adapted]
         if any(wanted):  # an adapter's: what the checkpoint has is no choice of who uses it
             return max(filter(None, wanted))
         if self.cfg.tokens_per_sample > 0:

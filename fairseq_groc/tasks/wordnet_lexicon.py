@@ -63,6 +63,7 @@ class WordnetLexiconTask(StreamTask):
         self._prepared: list[Any] = []  # those that have their adapters
         self._trains = True  # not, if the model comes from a checkpoint to be used
         self._block_lengths: list[int] = []
+        self._typed_block = 0  # --tokens-per-sample of who scores, not of a checkpoint
         self.composed_lr_scale = 1.0
 
     @classmethod
@@ -81,7 +82,9 @@ class WordnetLexiconTask(StreamTask):
             raise DataError("no data folder given: fairseq-train DIR --task wordnet_lexicon ...")
         dictionary = folder_dictionary(Path(utils.split_paths(cfg.data)[0]))
         logger.info(f"dictionary: {len(dictionary)} types")
-        return cls(cfg, dictionary)
+        task = cls(cfg, dictionary)
+        task._typed_block = 0 if kwargs.get("from_checkpoint") else cfg.tokens_per_sample
+        return task
 
     # -- model ---------------------------------------------------------------------------------------------------
 
@@ -139,7 +142,7 @@ class WordnetLexiconTask(StreamTask):
         """Return what some settings make of a trained model's probabilities."""
         return make_adapter(self.cfg, decoder, settings)
 
-    def prepare_scoring(self, dataset: StreamDataset | None = None) -> None:
+    def prepare_scoring(self, dataset: StreamDataset | None = None, generates: bool = False) -> None:
         """Take the adapters that the options say, or else those that were tuned for this very model and data.
 
         A loaded model gets them once: words that are added later change nothing in that. A model in training has none that
@@ -155,7 +158,9 @@ class WordnetLexiconTask(StreamTask):
                 chosen = given if fixed else tuned_adapters(folder, decoder) or given
                 decoder.adapter = self.adapter_for(decoder, chosen) if chosen.active() else None
             if dataset is not None:
-                check_text(self.cfg, decoder.adapter, dataset)
+                check_text(self.cfg, decoder.adapter, dataset, generates)
+                if decoder.adapter and not dataset.independent_lines:
+                    decoder.adapter.settings.check_block(self._typed_block, decoder.carried is not None)
                 if not (decoder.adapter and decoder.adapter.settings.uniform_weight):
                     report_impossible(decoder, dataset)
 
@@ -183,6 +188,7 @@ class WordnetLexiconTask(StreamTask):
             OptionError: one that does not go with these models.
         """
         check_criterion(cfg)
+        self._has_criterion = True
         return super().build_criterion(cfg, *args, **kwargs)
 
     # -- steps ---------------------------------------------------------------------------------------------------

@@ -18,6 +18,12 @@ def test_a_stock_language_model_with_an_open_vocabulary(commands, corpus, tmp_pa
     model, total = tmp_path / "checkpoint_last.pt", tokens_of(corpus / "other.txt")
     tokens, figure = evaluated(commands.eval_lm(corpus / "union", model, "--gen-subset", "test", "--batch-size", "4"))
     assert tokens == total and math.isfinite(figure)
+    if name in ("transformer_lm", "lstm_lm"):  # of no state a block of 5 tokens would leave too little
+        made = ["--path", model, "--data", corpus / "data", "--dynamic-parameters", "features", "--dest", tmp_path]
+        commands.ok("python", "-m", "fairseq_groc", "gradient-statistics", *made, "--streams", "4")
+        learns = ["--dynamic-rate", "1e-12", "--dynamic-parameters", "features", "--dynamic-statistics", tmp_path]
+        output = commands.eval_lm(corpus / "union", model, "--gen-subset", "test", "--batch-size", "4", *learns)
+        assert evaluated(output)[1] == pytest.approx(figure, rel=1e-5)
     if name == "transformer_lm":  # which has positions
         output = commands.fails("fairseq-eval-lm", corpus / "union", *PLUGIN, "--path", model, "--tokens-per-sample", "21")
         assert any("the model has room for 20" in line for line in output.splitlines()[-3:])

@@ -82,6 +82,13 @@ def test_tuning_searches_rates_and_decays(commands, ours, corpus, models, statis
     output = commands.eval_lm(data, model, "--gen-subset", "test1")
     assert "dynamic_parameters all" in output
     assert evaluated(output)[1] == pytest.approx(found["best"]["perplexity"], abs=0.006)
+    stored = ["fairseq-eval-lm", data, *PLUGIN, "--path", model, "--gen-subset", "test1"]
+    for options, message in (
+        (["--sample-break-mode", "eos"], "leave it out (--no-tuned-adapters, if tune has stored it)"),
+        (["--tokens-per-sample", "10"], "--tokens-per-sample 10: with --dynamic-rate 5 tokens are read at a time"),
+    ):
+        assert message in commands.fails(*stored, *options)
+        commands.ok(*stored, *options, "--no-tuned-adapters")
 
 
 def test_tuning_goes_on_beyond_the_edge_of_rates_and_decays(ours, corpus, models, statistics, tmp_path):
@@ -109,9 +116,16 @@ def test_features_learn_beside_other_streams_and_in_generation(commands, ours, c
     printed = evaluated(commands.eval_lm(data, model, *options, "--gen-subset", "valid", "--batch-size", "4"))[1]
     assert printed == pytest.approx(report["all"]["perplexity"], abs=0.006)
     chosen = dict(dynamic_rate=0.05, dynamic_parameters="features", dynamic_statistics=str(statistics))
-    hub, plain = load(str(model), str(data), **chosen), load(str(model), str(data))
-    likely = [one.sample("a lion", beam=3, max_len_b=12) for one in (hub, plain)]
-    assert all(line.startswith("a lion") for line in likely)
+    generate = ["fairseq-generate", data, *PLUGIN, "--path", model, "--gen-subset", "valid", "--sample-break-mode", "eos"]
+    generate += ["--batch-size", "4", "--beam", "2", "--min-len", "14", "--max-len-b", "16"]
+    learned, plain = (re.findall(r"^H-\d+\t(\S+)\t", commands.ok(*generate, *more), re.M) for more in (options, []))
+    assert len(learned) == len(plain) and learned != plain
+    hubs = load(str(model), str(data), **chosen), load(str(model), str(data))
+    tokens = [one.generate(one.encode("a lion"), beam=3, min_len=14, max_len_b=16)[0]["score"].item() for one in hubs]
+    assert tokens[0] != pytest.approx(tokens[1], rel=1e-3)
+    of_lines = [data, *PLUGIN, "--path", model, "--sample-break-mode", "eos", *options]
+    for program, subset in (("fairseq-eval-lm", "--gen-subset"), ("fairseq-validate", "--valid-subset")):
+        assert "--dynamic-rate: every line begins anew" in commands.fails(program, *of_lines, subset, "valid")
 
 
 def test_what_cannot_be_done_says_why(commands, ours, corpus, models, statistics, tmp_path):

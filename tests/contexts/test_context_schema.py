@@ -167,7 +167,7 @@ def test_a_value_that_was_not_seen_is_unknown_and_warned_of(schema, caplog):
             ["topic", "a", "a", "-"],
             [],
             1,
-            "context topic: has 1 value in the training lines: expected two or more. Leave it out, or give --voc",
+            "context topic: has 1 value in the training lines: expected two or more. Leave it out, or name the",
         ),
         (["topic", "-", "-"], [], 1, "context topic: has 0 values in the training lines"),
         (

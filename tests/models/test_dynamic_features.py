@@ -7,17 +7,20 @@ from dynamics import BLOCK, DECAY, EOS, EPSILON, PAD, SETTINGS, WORDS, adapt, sc
 from fairseq_groc.adapters import Adapter, AdapterSettings, Memory, TextAdapter
 
 
-def test_features_follow_the_same_rule(model_of, batches, text):
-    model = adapt(
-        model_of(WORDS, "tied", init_range=0.3).double(), SETTINGS.replaced(dynamic_parameters="features", dynamic_rate=1.0)
-    )
+@pytest.mark.parametrize("width", [4, 6, 9])
+def test_features_follow_the_same_rule(model_of, batches, text, width):
+    """Whatever the width of the rows that h meets; e is 6."""
+    wide = dict(head="lookup", lookup_width="encoder", encoder="awd_lstm", decoder_output_dim=width)
+    options = wide if width != 6 else dict(head="tied")
+    settings = SETTINGS.replaced(dynamic_parameters="features", dynamic_rate=1.0)
+    model = adapt(model_of(WORDS, init_range=0.3, **options).double(), settings)
     statistics, tokens = model.decoder.adapter.opened["dynamic"], [EOS, *torch.cat(list(text)).tolist()]
     found = scores_of(model, batches(model, text))
     model.decoder.adapter = None
     with torch.no_grad():
         h = model(torch.tensor([tokens[:-1]]))[1]["features"][0]
         _, outputs, bias = model.decoder.matrices()
-    m, rms, expected = torch.zeros(6, 6).double(), statistics.rms["features"], []
+    m, rms, expected = torch.zeros(width, width).double(), statistics.rms["features"], []
     for begin in range(0, len(h), BLOCK):
         part, targets = h[begin : begin + BLOCK], tokens[begin + 1 : begin + 1 + BLOCK]
         lprobs = torch.log_softmax((part + part @ m.t()) @ outputs.t() + bias, 1)
@@ -26,7 +29,7 @@ def test_features_follow_the_same_rule(model_of, batches, text):
         errors[range(len(targets)), targets] -= 1
         slope = (errors @ outputs).t() @ part / len(targets)
         m = m - (DECAY * rms / statistics.mean).clamp(max=1) * m - slope / (rms + EPSILON)
-    assert found.tolist() == pytest.approx(expected, abs=1e-10) and float(m.norm()) > 0.1
+    assert found.tolist() == pytest.approx(expected, abs=1e-10) and float(m.detach().norm()) > 0.1
 
 
 def test_every_stream_has_its_own_features(model_of, batches, as_lines):
