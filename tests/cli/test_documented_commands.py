@@ -125,6 +125,9 @@ def test_command_is_taken(commands, line, capsys, monkeypatch):
     else:
         first = itertools.takewhile(lambda word: not word.startswith("-"), words[1:3])
         monkeypatch.setattr(sys, "argv", [*first, "--help"])  # of the form where a program has several
+        for name, module in list(sys.modules.items()):  # examples have modules of the same names
+            if str(getattr(module, "__file__", "")).startswith(str(ROOT / "examples")):
+                monkeypatch.delitem(sys.modules, name)
         monkeypatch.syspath_prepend((ROOT / words[1]).parent)
         taken_by(words, help_of(lambda: runpy.run_path(str(ROOT / words[1]), run_name="__main__"), capsys))
 

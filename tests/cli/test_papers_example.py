@@ -204,9 +204,8 @@ def test_options_of_every_row_and_scale_are_taken(monkeypatch):
     for experiment, scale in itertools.product(names["EXPERIMENTS"].values(), names["SCALES"].values()):
         for row, dataset in itertools.product(experiment.rows, experiment.datasets):
             model = names["model_options"](Namespace(in_bf16=True), names["preset_of"](row, dataset), scale)
-            words = ["data", *PLUGIN, *model, *row.options.split(), *scale.training.format(updates=4).split()]
-            words += ["--criterion", "chunked_cross_entropy"]
-            words = list(map(str, words))
+            training = names["training_options"](row.options.split(), scale, {}, 1, 4)
+            words = ["data", *PLUGIN, *map(str, (*model, *training)), "--criterion", "chunked_cross_entropy"]
             assert options.parse_args_and_arch(options.get_training_parser(), input_args=words).arch == "groc_lstm_lm"
 
 
