@@ -108,6 +108,13 @@ def in_context(name: str) -> str:
     return "\n".join(context_tables.markdown(found["rows"], found["ngram"]))
 
 
+def boosted() -> str:
+    """Return the words that contexts make most probable, with the gains in nats."""
+    contexts = loaded(EXAMPLES / "context" / "results" / "boosted.json")["contexts"]
+    rows = [[text, ", ".join(f"{one['word']} {one['gain']:.1f}" for one in words)] for text, words in contexts.items()]
+    return "\n".join(table(["", "words and nats"], rows))
+
+
 def against_adaptation() -> str:
     """Return the table of a known source beside ways to adapt to it."""
     rows = loaded(EXAMPLES / "context" / "results" / "against-adaptation.json")["rows"]
@@ -140,6 +147,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "frequency-bins": lambda: by_frequency(loaded(RESULTS / "figure-3-ptb-quarter.json")["found"], "tied"),
     "beginnings": lambda: findings.beginnings(RESULTS),
     **{f"contexts-{text}": partial(in_context, f"models-{text}") for text in ("agnews", "dbpedia", "speeches", "characters")},
+    "boosted": boosted,
     "contexts-domains": lambda: in_context("heads-domains"),
     "contexts-adaptation": against_adaptation,
     "rescoring": lambda: rescoring(EXAMPLES / "rescoring" / "results"),

@@ -50,7 +50,7 @@ def cells_of(label: str, runs: Sequence[dict[str, Any]]) -> list[str]:
 def perplexities(runs: Sequence[dict[str, Any]]) -> list[str]:
     """Return the cells of the test text, its known words, its new ones, and lines whose values training has not."""
     parts = ("perplexity", "known", "new", "unseen")
-    return [spread([run[part] for run in runs if run.get(part) and run[part] < 1e7]) for part in parts]
+    return [spread([run[part] for run in runs if run.get(part)]) for part in parts]
 
 
 def spread(values: Sequence[float], form: str = ",.1f") -> str:
@@ -58,6 +58,8 @@ def spread(values: Sequence[float], form: str = ",.1f") -> str:
     values = [value for value in values if value is not None]  # there were no such words
     if not values:
         return ""
+    if statistics.mean(values) >= 10_000:
+        form = ",.0f"
     middle = f"{statistics.mean(values):{form}}"
     return middle if len(values) == 1 else f"{middle} ± {statistics.stdev(values):{form}}"
 

@@ -39,12 +39,17 @@ class Text(NamedTuple):
 
 
 _WORDS = "--decoder-embed-dim 150 --decoder-output-dim 110 --recurrent-dropout 0.5"
+_CHARACTERS = "--decoder-embed-dim 40 --decoder-output-dim 250"
 TEXTS = {
     "agnews": Text("topic", "--threshold 3", f"{_WORDS} --context-dim 2", 600),
     "dbpedia": Text("category", "--threshold 2", f"{_WORDS} --context-dim 12", 300),
     "domains": Text("domain", "--threshold 3", f"{_WORDS} --context-dim 4", 600),
     "speeches": Text(None, "--threshold 3 --context-numeric year", f"{_WORDS} --context-dim 8", 600),
-    "characters": Text("domain", "", "--decoder-embed-dim 40 --decoder-output-dim 250 --context-dim 4", 600),
+    "characters": Text("domain", "", f"{_CHARACTERS} --context-dim 4", 600),
+    "yelp": Text("stars", "--threshold 3", f"{_WORDS} --context-dim 5", 600),
+    "tripadvisor": Text("stars", "--threshold 3", f"{_WORDS} --context-dim 12", 600),
+    "eurotwitter": Text("language", "", f"{_CHARACTERS} --context-dim 5", 600),
+    "geotwitter": Text(None, "--context-numeric lat,lon", f"{_CHARACTERS} --context-dim 10", 600),
 }
 _ADAPTED = {
     "Unadapted": "--context-dim 0",
@@ -89,16 +94,20 @@ def main() -> None:
     parser.add_argument("experiment", choices=EXPERIMENTS)
     parser.add_argument("--texts", type=Path, required=True, help="folder with train.txt, train.tsv, ...; its name is the text's")
     parser.add_argument("--workdir", type=Path, required=True)
+    parser.add_argument(
+        "--like", choices=TEXTS, help="set whose columns these have: sizes and options; default: the folder's name"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--rows", nargs="+", help="only these")
     parser.add_argument("--updates", type=int, help="of each training, in place of the text's")
     args = parser.parse_args()
     rows, name = EXPERIMENTS[args.experiment], args.texts.name
-    if name not in TEXTS:
-        parser.error(f"--texts {args.texts}: expected a folder called {', '.join(TEXTS)}")
+    like = args.like or name
+    if like not in TEXTS:
+        parser.error(f"--texts {args.texts}: no set is called so: give --like {', '.join(TEXTS)}")
     if unknown := set(args.rows or []) - rows.keys():
         parser.error(f"--rows {' '.join(sorted(unknown))}: expected some of {', '.join(rows)}")
-    text = TEXTS[name]._replace(updates=args.updates or TEXTS[name].updates)
+    text = TEXTS[like]._replace(updates=args.updates or TEXTS[like].updates)
     data = prepared(args, text, open_vocabulary=args.experiment == "heads")
     results, counted = args.workdir / f"{args.experiment}-{name}.json", ngram(args.workdir / data.name, data)
     for label in args.rows or rows:

@@ -1,4 +1,4 @@
-"""Show which words a context makes more probable: by what words have for contexts, and as measured on text."""
+"""Show which words a context makes more probable than nothing does: by the scores of words alone, or as measured on text."""
 
 from argparse import ArgumentParser, Namespace
 from typing import Any
@@ -19,9 +19,9 @@ from fairseq_groc.evaluation.results import check_out, write_json
 def add_arguments(parser: ArgumentParser) -> None:
     add_text(parser, split="valid")
     parser.set_defaults(sample_break_mode="eos")
-    parser.add_argument("--contexts", nargs="+", required=True, metavar="NAME=VALUE,...", help="two or more")
+    parser.add_argument("--contexts", nargs="+", required=True, metavar="NAME=VALUE,...", help="one or more")
     parser.add_argument("--top", type=positive, default=10, help="words to show of each")
-    parser.add_argument("--measured", action="store_true", help="on the text: mean log p(w | context) - log p(w | missing)")
+    parser.add_argument("--measured", action="store_true", help="on the text, by mean log-probabilities in the place of scores")
     parser.add_argument("--min-count", type=positive, default=5, help="with --measured: of a word in the text")
     parser.add_argument("--batch-size", type=positive, default=50, help="lines at a time")
     add_out(parser, "JSON file to write")
@@ -31,23 +31,21 @@ def run(args: Namespace) -> None:
     check_out(args.out, drawn=False)
     if args.context not in (None, MISSING):
         raise OptionError(f"--context {args.context}: --contexts says which are compared. Leave it out, or give {MISSING}.")
-    if len(args.contexts) < 2:
-        raise OptionError("--contexts: words are compared between contexts: give two or more")
     hub, dataset = open_split(args)
     if hub.task.schema is None:
         raise OptionError("--contexts: this model reads none. Give one that was trained with --context-dim.")
     decoder, contexts = hub.models[0].decoder, [hub.task.schema.parse(text) for text in args.contexts]
+    missing = hub.task.schema.parse(MISSING)
     if args.measured:
-        missing = hub.task.schema.parse("missing")
         rows = []
         for context in contexts:
             sums, counts = word_gains(hub.models[0], dataset, context, missing, args.batch_size, hub.task.block_length())
             rows.append(torch.where(counts >= args.min_count, sums / counts.clamp(min=1), -torch.inf))
         gains = torch.stack(rows)
     else:
-        scores = boosts(decoder, Contexts.joined(contexts)).double()
+        *scores, nothing = boosts(decoder, Contexts.joined([*contexts, missing])).double()
         shown = decoder.real_words() & ~decoder.matrices.unpredictable()  # others have no score to compare
-        gains = (scores - scores.mean(0)).masked_fill(~shown, -torch.inf)
+        gains = (torch.stack(scores) - nothing).masked_fill(~shown, -torch.inf)
     found = {text: top_words(decoder.dictionary, row, args.top) for text, row in zip(args.contexts, gains, strict=True)}
     for text, words in found.items():
         print(f"{escaped(text)}: " + ", ".join(f"{escaped(one['word'])} {one['gain']:+.2f}" for one in words))

@@ -81,7 +81,8 @@ def run(args: Namespace) -> None:
         report["baselines"] = bags_of_words(args, hub.task, dataset, values)
     show(report)
     if args.out:
-        write_json(args.out, {**report, "likelihoods": likelihoods.tolist(), "labels": labels.tolist()})
+        guesses = log_posterior(likelihoods, prior, tau).argmax(1).tolist()
+        write_json(args.out, {**report, "likelihoods": likelihoods.tolist(), "labels": labels.tolist(), "guesses": guesses})
 
 
 def candidates_of(schema: Schema | None, args: Namespace) -> tuple[list[str], list[Candidate], tuple[int, ...] | None]:
@@ -154,7 +155,7 @@ def show(report: dict[str, Any]) -> None:
     """Print the figures, and which values are taken for which."""
     print(f"{report['lines']:,} lines, {len(report['values'])} values of {report['variable']}, prior {report['prior']}")
     rows = []
-    own = [f"{report[name]:.3f}" for name in ("log_loss", "brier", "calibration_error")]
+    own = [f"{abs(report[name]):.3f}" for name in ("log_loss", "brier", "calibration_error")]
     rows.append(["model", f"{report['accuracy']:.1%}", f"{report['macro_f1']:.3f}", *own])
     for name, found in report.get("baselines", {}).items():
         rows.append([f"bag of words, {name}", f"{found['accuracy']:.1%}", f"{found['macro_f1']:.3f}", "", "", ""])

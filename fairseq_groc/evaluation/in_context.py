@@ -92,9 +92,9 @@ def word_gains(
 
 @torch.no_grad()
 def boosts(decoder: Any, contexts: Contexts) -> Tensor:
-    """Return what each context adds to the score of each word by itself, without the prefix encoder, (C, V).
+    """Return the score of each word by itself in each context, without the prefix encoder, (C, V).
 
-    That is Q c, or E_out P c (Jaech and Ostendorf 2018, Table 5), but for what all contexts add.
+    That is b + Q c, or b + E_out P c (Jaech and Ostendorf 2018, Table 5).
 
     Raises:
         OptionError: contexts do nothing to words by themselves.

@@ -14,6 +14,7 @@ from fairseq_groc.evaluation.results import aligned, pyplot, save_figure
 
 Floats = NDArray[np.float64]
 LINE = 88  # characters of a line of words
+END = "</s>"
 CHARACTER, HEIGHT = 0.602 * 9, 16.0  # width and height of one of DejaVu Sans Mono at 9 points, in points
 
 
@@ -49,6 +50,7 @@ def ratio_page(words: Sequence[str], ratios: Mapping[str, Floats], between: tupl
     for model, values in ratios.items():
         spans = (
             f'<span style="{_style(paint(value))}" title="{value:+.2f}">{html.escape(escaped(word))}</span>'
+            + "<br>" * (word == END)
             for word, value in zip(words, values, strict=True)
         )
         parts += [f"<h2>{html.escape(model)}</h2>", "<p>" + "\n".join(spans) + "</p>"]
@@ -106,9 +108,11 @@ def _style(color: str) -> str:
 
 
 def _wrapped(words: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the column and line of each word in lines of LINE characters."""
+    """Return the column and line of each word in lines of LINE characters, of which one ends after each </s>."""
     places, column, line = [], 0, 0
-    for word in words:
+    for before, word in zip(["", *words], words, strict=False):
+        if before == END:
+            column, line = 0, line + 1
         if column and column + len(word) > LINE:
             column, line = 0, line + 1
         places.append((column, line))

@@ -306,6 +306,14 @@ def test_topics_are_guessed(ours, data, model, tmp_path):
     found = json.loads(out.read_text())
     assert found["accuracy"] > 0.9 and found["lines"] == 40 and "naive Bayes" in printed
     assert sum(map(sum, found["confusion"])) == 40
+    right = sum(guess == label for guess, label in zip(found["guesses"], found["labels"], strict=True))
+    assert right == round(40 * found["accuracy"])
+    hub, texts = load(str(model), str(data / "data")), (data / "test.txt").read_text().splitlines()[:3]
+    years = [row.split("\t")[1] for row in (data / "test.tsv").read_text().splitlines()[1:4]]
+    for place, topic in enumerate(found["values"]):  # Bayes' rule has what every other door gives
+        scores = hub.score(texts, context=[{"topic": topic, "year": year} for year in years])
+        expected = [float(one["positional_scores"].sum()) for one in scores]
+        assert [line[place] for line in found["likelihoods"][:3]] == pytest.approx(expected, abs=1e-4)
     refused = ours("classify", "--path", model, "--data", data / "data", "--variable", "year", code=1)
     assert "this model's contexts have topic" in refused
     table = tmp_path / "candidates.tsv"
@@ -361,11 +369,35 @@ def test_two_workers_equal_one_and_resume(commands, data, tmp_path):
     assert "no state is carried" not in output and all(torch.equal(double[name], resumed[name]) for name in double)
 
 
+def boosted_alone(ours, where, folder):
+    ours("boosted", *where, "--contexts", "topic=sports", "--top", "8", "--out", folder / "boosted.json")
+    return folder / "boosted.json"
+
+
+def gains_by_hand(decoder):
+    """Return what topic=sports adds to the score of each word, of the year that is known of nothing, against knowing nothing."""
+    embedding, layers = decoder.contexts.embedding, decoder.contexts
+    with torch.no_grad():
+        c = embedding(torch.tensor([[1 + embedding.variables[0].values.index("sports")], [0]]), torch.full((2, 1), math.nan))
+        outputs = decoder.matrices()[1]
+        rows = outputs[:, -layers.embedding.dim :] if layers.appended else outputs @ layers.shift.weight
+        gains = rows @ (c[0] - c[1])
+    return dict(zip(decoder.dictionary.symbols, gains.tolist(), strict=True))
+
+
 def test_other_commands_read_contexts(ours, data, model, tmp_path):
     where = ["--path", model, "--data", data / "data"]
     shown = ours("boosted", *where, "--contexts", "topic=sports", "topic=arts", "--top", "3")
     for line, topic in zip(shown.splitlines(), ("sports", "arts"), strict=True):
         assert line.startswith(f"topic={topic}: ") and all(w.split()[0] in WORDS[topic] for w in line.split(": ")[1].split(", "))
+    words = {word.split()[0]: float(word.split()[1]) for word in shown.splitlines()[0].split(": ")[1].split(", ")}
+    alone = json.loads(boosted_alone(ours, where, tmp_path).read_text())["contexts"]["topic=sports"]
+    assert {one["word"]: pytest.approx(one["gain"], abs=0.006) for one in alone[:3]} == words  # whatever else is listed
+    decoder = load(str(model), str(data / "data")).models[0].decoder
+    expected = gains_by_hand(decoder)
+    assert {one["word"]: pytest.approx(one["gain"], abs=1e-4) for one in alone} == {
+        one["word"]: expected[one["word"]] for one in alone
+    }
     measured = ours("boosted", *where, "--measured", "--contexts", "topic=sports", "missing", "--min-count", "2")
     assert "missing: " in measured and measured.splitlines()[1].count("+0.00") == 10  # against itself
     text = tmp_path / "lines.txt"

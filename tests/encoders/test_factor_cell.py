@@ -9,6 +9,7 @@ from fairseq_groc.encoders import ENCODERS, FactorCellEncoder, LineContexts
 from fairseq_groc.encoders.carried import reordered
 from fairseq_groc.errors import OptionError
 from fairseq_groc.modules import factor_cell
+from fairseq_groc.presets import PRESETS_IN_CONTEXT
 from fairseq_groc.registry import check_options
 
 E, K, T, B = 5, 3, 6, 5
@@ -279,12 +280,14 @@ def test_zero_right_begins_as_concat(x):
     assert bool(factor.layers[0].left.all())
 
 
-@pytest.mark.parametrize("adaptation", ["none", "concat", "factor"])
-def test_parameters_are_the_papers(adaptation):
-    e, d, k, r = 150, 110, 2, 12
-    module = begun(context_adaptation=adaptation, context_dim=k, context_rank=r)
+@pytest.mark.parametrize("name", PRESETS_IN_CONTEXT)
+def test_parameters_are_the_papers(name):
+    """At the sizes of Table 2, whose vocabularies are not needed for it."""
+    chosen = PRESETS_IN_CONTEXT[name].options
+    e, d, k, r = (chosen[of] for of in ("decoder_embed_dim", "decoder_output_dim", "context_dim", "context_rank"))
+    module = FactorCellEncoder.from_settings(e, {**DEFAULTS, **PLAIN, **FACTOR, **chosen})
     expected = 3 * d * (e + d) + 3 * d
-    expected += 3 * d * k * (adaptation != "none") + (k * r * (e + d) + k * r * 3 * d) * (adaptation == "factor")
+    expected += 3 * d * k * name.endswith(("concat", "factor")) + (k * r * (e + d) + k * r * 3 * d) * name.endswith("factor")
     assert sum(parameter.numel() for parameter in module.parameters()) == expected
 
 
