@@ -60,8 +60,13 @@ def run(args: Namespace) -> None:
 
 
 def ratios_of(hub: Any, texts: Sequence[str], between: Sequence[str], batch_size: int) -> tuple[list[str], NDArray[np.float64]]:
-    """Return the words of the lines, ``<unk>`` for unknown ones, and the log-likelihood ratio of each between two contexts."""
+    """Return the words of the lines, and the log-likelihood ratio of each between two contexts.
+
+    New words are composed of their spellings by models that can; others have ``<unk>`` for them.
+    """
     dictionary = hub.task.dictionary
+    if hub.models[0].decoder.matrices.embedding.computes:
+        hub.models[0].add_words(list(dict.fromkeys(word for text in texts for word in text.split())))
     lines = Lines(dictionary.encode_line(text, add_if_not_exist=False, append_eos=True).long() for text in texts)
     dataset = StreamDataset(lines, "lines", dictionary, independent_lines=True, carries_state=True)
     found = []
