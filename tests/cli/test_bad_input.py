@@ -117,6 +117,8 @@ def test_options_that_do_not_go_together(commands, corpus, models, tmp_path):
     negative = ["--tokens-per-sample", "-5", *VALID]
     assert "--tokens-per-sample -5: expected a positive number" in train_fails(commands, data, tmp_path, *negative)
     assert "is for scoring" in train_fails(commands, data, tmp_path, "--export-embeddings", tmp_path / "e.pt")
+    lines = ["--vary-bptt", "--sample-break-mode", "eos"]
+    assert "--vary-bptt varies the blocks of a running text" in train_fails(commands, data, tmp_path, *lines)
     script = ROOT / "scripts" / "preprocess.sh"
     given = ["--train", corpus / "train.txt", "--vocabulary", data / "dict.txt", "--dest", tmp_path / "dest"]
     assert "--threshold has no meaning" in commands.fails(script, *given, "--threshold", "2")
