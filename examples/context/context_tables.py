@@ -2,7 +2,7 @@
 
     python examples/context/context_tables.py WORK/models-agnews.json [--out FOLDER]
 
-prints a table in Markdown; with --out a picture of accuracy against perplexity is drawn there.
+prints a table in Markdown; with --out a picture of accuracy against perplexity is drawn there, or of both by rank.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_groc.evaluation.context_pictures import draw_accuracies
+from fairseq_groc.evaluation.results import pyplot, save_figure
 
 COLUMNS = ["model", "seeds", "perplexity", "known words", "new words", "values never seen", "accuracy", "parameters (M)"]
 
@@ -25,8 +26,11 @@ def main() -> None:
     found = json.loads(args.results.read_text())
     rows = found["rows"]
     print("\n".join(markdown(rows, found["ngram"])))
-    if args.out and any("accuracy" in run for runs in rows.values() for run in runs.values()):
-        draw(rows, args.out / args.results.with_suffix(".png").name)
+    picture = args.out and args.out / args.results.with_suffix(".png").name
+    if picture and found["experiment"] == "ranks":
+        draw_ranks(rows, picture)
+    elif picture and any("accuracy" in run for runs in rows.values() for run in runs.values()):
+        draw(rows, picture)
 
 
 def markdown(rows: dict[str, Any], ngram: dict[str, Any]) -> list[str]:
@@ -71,6 +75,21 @@ def draw(rows: dict[str, Any], path: Path) -> None:
         for label, runs in rows.items()
     }
     draw_accuracies({label: points for label, points in series.items() if points}, path)
+
+
+def draw_ranks(rows: dict[str, Any], path: Path) -> None:
+    """Save perplexity and accuracy by rank, a point for each seed and a line through the means (the paper's Figure 5)."""
+    ranks, figures = [int(label.split()[1]) for label in rows], [list(runs.values()) for runs in rows.values()]
+    figure, panels = pyplot().subplots(1, 2, figsize=(8, 3.4))
+    for axes, what in zip(panels, ("perplexity", "accuracy"), strict=True):
+        found = [[run[what] for run in runs] for runs in figures]
+        axes.plot(ranks, [statistics.mean(values) for values in found], color="#0072B2", linewidth=1)
+        for rank, values in zip(ranks, found, strict=True):
+            axes.plot([rank] * len(values), values, "o", color="#0072B2", alpha=0.6, markersize=5)
+        axes.set(xlabel="rank of the change (0: ConcatCell)", ylabel=what, xticks=ranks)
+        axes.grid(alpha=0.25)
+    panels[1].yaxis.set_major_formatter(lambda share, _: f"{100 * share:.4g}%")
+    save_figure(figure, path)
 
 
 if __name__ == "__main__":
