@@ -39,15 +39,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     check_out(args.out)
     texts = list(checked(read_lines(args.text), str(args.text)))
-    words: list[str] = []
+    words = [word for text in texts for word in (*text.split(), "</s>")]
     ratios: dict[str, NDArray[np.float64]] = {}
     for path in (args.path, *args.more_paths):
-        hub = load(path, args.data, any_lexicon=args.any_lexicon)
+        hub = load(path, args.data, any_lexicon=args.any_lexicon, no_tuned_adapters=True)
         if hub.task.schema is None:
             raise OptionError(f"{path}: this model reads no contexts. Give one that was trained with --context-dim.")
         folder = Path(path).resolve().parent.name  # checkpoints of several models have one file name
         name = folder if folder not in ratios else path
-        words, ratios[name] = ratios_of(hub, texts, args.between, args.batch_size)
+        ratios[name] = ratios_of(hub, texts, args.between, args.batch_size)
     if len(ratios) > 1:
         ratios["mean"] = np.mean(list(ratios.values()), axis=0)
     print(ratio_table(words, ratios))
@@ -59,14 +59,15 @@ def run(args: Namespace) -> None:
         draw_ratios(words, ratios, between, args.out.with_suffix(".png"))
 
 
-def ratios_of(hub: Any, texts: Sequence[str], between: Sequence[str], batch_size: int) -> tuple[list[str], NDArray[np.float64]]:
-    """Return the words of the lines, and the log-likelihood ratio of each between two contexts.
+def ratios_of(hub: Any, texts: Sequence[str], between: Sequence[str], batch_size: int) -> NDArray[np.float64]:
+    """Return the log-likelihood ratio between two contexts of each word of the lines, and of each line's end.
 
     New words are composed of their spellings by models that can; others have ``<unk>`` for them.
     """
     dictionary = hub.task.dictionary
     if hub.models[0].decoder.matrices.embedding.computes:
-        hub.models[0].add_words(list(dict.fromkeys(word for text in texts for word in text.split())))
+        words = (word for text in texts for word in text.split())
+        hub.models[0].add_words([word for word in dict.fromkeys(words) if word not in dictionary.indices])
     lines = Lines(dictionary.encode_line(text, add_if_not_exist=False, append_eos=True).long() for text in texts)
     dataset = StreamDataset(lines, "lines", dictionary, independent_lines=True, carries_state=True)
     found = []
@@ -77,4 +78,4 @@ def ratios_of(hub: Any, texts: Sequence[str], between: Sequence[str], batch_size
                 for number, words, values in zip(numbers.tolist(), targets, lprobs, strict=True):
                     parts.setdefault(number, []).append(values[words != dictionary.pad()])
         found.append(torch.cat([part for number in range(len(lines)) for part in parts[number]]).double().cpu().numpy())
-    return [dictionary[int(token)] for line in lines for token in line], found[0] - found[1]
+    return found[0] - found[1]

@@ -12,7 +12,8 @@ import numpy as np
 from fairseq.data import Dictionary
 
 from fairseq_groc.arguments import add_cleaning, add_lexicon_options, positive
-from fairseq_groc.contexts.arrays import FILE, open_contexts, write_contexts
+from fairseq_groc.contexts.arrays import earlier_contexts, open_contexts, write_contexts
+from fairseq_groc.contexts.learned import both
 from fairseq_groc.contexts.schema import Schema
 from fairseq_groc.contexts.splits import check_rows, described, read_contexts
 from fairseq_groc.contexts.table import NAME, number_of
@@ -172,18 +173,21 @@ def given_contexts(args: Namespace, splits: dict[str, str]) -> dict[str, SplitCo
         raise OptionError("the training text has no contexts, and others have: give --context-train FILE")
     if not files and (args.context_numeric or args.context_cyclic):
         raise OptionError("--context-numeric and --context-cyclic go with --context-train, --context-valid and --context-test")
-    return read_contexts(files, args.context_numeric, args.context_cyclic, earlier_contexts(args)) if files else {}
+    return read_contexts(files, args.context_numeric, args.context_cyclic, known_contexts(args)) if files else {}
 
 
-def earlier_contexts(args: Namespace) -> tuple[Variable, ...]:
-    """Return what the training text of the first folder among --vocabulary-from and --known knows of contexts."""
+def known_contexts(args: Namespace) -> tuple[Variable, ...]:
+    """Return what the training texts of --vocabulary-from and --known know of contexts."""
+    found: dict[str, Variable] = {}
     for folder in map(Path, filter(None, (args.vocabulary_from, *args.known))):
-        if (folder / FILE).exists() and (folder / "train.idx").exists():
+        variables = earlier_contexts(folder)
+        if (folder / "train.idx").exists():
             lines = open_text(str(folder / "train"), folder_dictionary(folder), None, combine=False)
             arrays = open_contexts(folder / "train", lines.sizes)
-            if arrays is not None:
-                return Schema.of_training(arrays, 1).variables
-    return ()
+            variables = variables if arrays is None else Schema.of_training(arrays, 1).variables
+        for one in variables:
+            found[one.name] = both(found[one.name], one, str(folder)) if one.name in found else one
+    return tuple(found.values())
 
 
 def _columns(text: str) -> list[str]:

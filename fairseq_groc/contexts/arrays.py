@@ -32,7 +32,7 @@ def write_contexts(folder: Path, splits: Mapping[str, SplitContexts], lengths: M
         categories, numbers = _paths(folder / split)
         np.save(categories, arrays.categories, allow_pickle=False)
         np.save(numbers, arrays.numbers, allow_pickle=False)
-        digests = {"text": _text_digest(lengths[split]), "sha256": _digest(folder / split, variables + earlier)}
+        digests = {"text": _text_digest(lengths[split]), "sha256": _digest(folder / split, variables, earlier)}
         noted[split] = {"lines": len(arrays.categories), **digests}
     note = {"format": FORMAT, "variables": variables, "earlier": earlier, "splits": noted}
     (folder / FILE).write_text(json.dumps(note) + "\n", encoding="utf-8")
@@ -65,7 +65,7 @@ def open_contexts(prefix: Path, lengths: NDArray[Any]) -> SplitContexts | None:
             other = "as many lines, of other lengths"
         raise DataError(f"{prefix}: its contexts are of another text ({other}). {AGAIN}")
     try:
-        whole = noted["sha256"] == _digest(prefix, variables + earlier)
+        whole = noted["sha256"] == _digest(prefix, variables, earlier)
         categories, numbers = (np.load(path, mmap_mode="r", allow_pickle=False) for path in files) if whole else (None, None)
     except OSError as error:
         raise DataError(f"{error.filename}: {error.strerror}. {AGAIN}") from None
@@ -73,6 +73,15 @@ def open_contexts(prefix: Path, lengths: NDArray[Any]) -> SplitContexts | None:
         raise DataError(f"{files[0]}, {files[1].name} or {FILE} is not as it was written. {AGAIN}")
     own, before = (tuple(map(Variable.from_dict, of)) for of in (variables, earlier))
     return SplitContexts(str(prefix), own, categories, numbers, before)
+
+
+def earlier_contexts(folder: Path) -> tuple[Variable, ...]:
+    """Return what an earlier training knows, of which a folder's vocabulary is; nothing: there is none, or no contexts.
+
+    Raises:
+        DataError: they are damaged.
+    """
+    return tuple(map(Variable.from_dict, _note(folder)[1])) if os.path.lexists(folder / FILE) else ()
 
 
 AGAIN = "Preprocess the text again with its --context-train, --context-valid or --context-test."
@@ -86,9 +95,9 @@ def _text_digest(lengths: NDArray[Any]) -> str:
     return hashlib.sha256(np.asarray(lengths, "<i8").tobytes()).hexdigest()
 
 
-def _digest(prefix: Path, variables: Any) -> str:
+def _digest(prefix: Path, variables: Any, earlier: Any) -> str:
     """Return the SHA-256 of what is known of a split: the variables as JSON, then both files."""
-    total = hashlib.sha256(json.dumps(variables).encode())
+    total = hashlib.sha256(json.dumps([variables, earlier] if earlier else variables).encode())
     for path in _paths(prefix):
         with open(path, "rb") as file:
             while piece := file.read(1 << 20):
@@ -103,6 +112,7 @@ def _note(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dic
         note = json.loads(path.read_text(encoding="utf-8"))
         variables, earlier = note["variables"], note.get("earlier", [])
         readable = note["format"] == FORMAT and all(map(_is_variable, variables + earlier)) and isinstance(note["splits"], dict)
+        readable = readable and all(len({one["name"] for one in of}) == len(of) for of in (variables, earlier))
         kinds = {(type(split["lines"]), type(split["text"]), type(split["sha256"])) for split in note["splits"].values()}
         readable = readable and kinds <= {(int, str, str)}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -114,6 +124,8 @@ def _note(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dic
 
 def _is_variable(saved: Any) -> bool:
     named = isinstance(saved["name"], str) and saved["kind"] in KINDS and saved.keys() <= set(Variable._fields)
-    numbers = (saved["period"], *(saved.get(name, 0) for name in ("unknown", "mean", "deviation")), *saved.get("counts", ()))
-    valued = isinstance(saved["values"], list) and all(isinstance(value, str) for value in saved["values"])
-    return named and valued and all(isinstance(number, (int, float)) for number in numbers)
+    numbers = (saved["period"], *(saved.get(name, 0) for name in ("unknown", "mean", "deviation")))
+    values, counts = saved["values"], saved.get("counts", [])
+    valued = isinstance(values, list) and all(isinstance(value, str) for value in values) and len(set(values)) == len(values)
+    counted = len(counts) in (0, len(values)) and all(isinstance(count, int) for count in counts)
+    return named and valued and counted and all(isinstance(number, (int, float)) for number in numbers)

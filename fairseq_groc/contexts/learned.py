@@ -35,6 +35,20 @@ def learned(own: Variable | None, earlier: Variable | None, arrays: SplitContext
     return _number(variable, arrays) if earlier is None else earlier
 
 
+def both(first: Variable, second: Variable, where: str) -> Variable:
+    """Return what two trainings know of a variable, of which the second may have known what the first did.
+
+    Raises:
+        DataError: it is of another kind in each.
+    """
+    check_kind(first, second, where)
+    counts = Counter(dict(zip(first.values, first.counts, strict=True))) | Counter(
+        dict(zip(second.values, second.counts, strict=True))
+    )
+    values, numbers = zip(*counts.most_common(), strict=True) if counts else ((), ())
+    return second._replace(values=values, counts=numbers, unknown=max(first.unknown, second.unknown))
+
+
 def check_kind(ours: Variable, theirs: Variable, where: str) -> None:
     """Hold a folder's variable against the model's.
 
@@ -72,7 +86,8 @@ def _category(
         enough = f"{_count(len(kept), 'value')} of {seen:,} in {_count(threshold, 'training line')} or more"
         raise OptionError(f"{where}: has {enough}: expected two. Give a smaller --context-threshold, or leave it out.")
     rest = lines - sum(kept.values())
-    unknown = rest if rest >= min(kept.values()) else 0
+    trained = earlier is not None and earlier.unknown > 0  # has a vector already
+    unknown = rest if trained or rest >= min(kept.values()) else 0
     return variable._replace(values=tuple(kept), counts=tuple(kept.values()), unknown=unknown)
 
 

@@ -27,11 +27,11 @@ def score_lines(
     Args:
         hub: what ``from_pretrained`` returns
         running: carry the state from line to line; otherwise every line begins from the zero state
-        block: tokens at a time; None: 512, or what an adapter wants
+        block: tokens at a time; None: 512, or what an adapter wants, or of a running text the model's where it carries no state
         contexts: one a line; None: nothing is known, or what the model was told of all lines
     """
     model, dictionary = hub.models[0], hub.task.dictionary
-    wanted, length = block_lengths(model.decoder, running, block)
+    wanted, length = block_lengths(model.decoder, running, block, hub.task.block_length())
     numbers = ([*map(dictionary.index, text.split()), dictionary.eos()] for text in texts)
     lines = [torch.tensor(line, device=hub.device) for line in numbers]
     owners = [torch.full((len(line),), number) for number, line in enumerate(lines)]
@@ -44,20 +44,23 @@ def score_lines(
         yield (total if total > LOG_ZERO / 2 else -math.inf), len(line)
 
 
-def block_lengths(decoder: Any, running: bool, given: int | None) -> tuple[int | None, int]:
-    """Return how many tokens an adapter wants to be read at a time, None for any, and how many are read.
+def block_lengths(decoder: Any, running: bool, given: int | None, own: int) -> tuple[int | None, int]:
+    """Return how many tokens of a running text must be read at a time, None for any, and how many are read.
+
+    Args:
+        own: the model's, which is what it knows of a running text where it carries no state
 
     Raises:
         OptionError: an adapter does not go with lines by themselves, or its blocks are of another length.
     """
-    if decoder.adapter is None:
-        return None, given or BLOCK
-    settings = decoder.adapter.settings
-    if not running:
-        settings.refuse("lines")
-    carries = decoder.carried is not None
-    settings.check_block(given, carries)
-    wanted = settings.block_length(carries)
+    carries, wanted = decoder.carried is not None, None
+    if decoder.adapter is not None:
+        if not running:
+            decoder.adapter.settings.refuse("lines")
+        decoder.adapter.settings.check_block(given, carries)
+        wanted = decoder.adapter.settings.block_length(carries)
+    if running and not carries:
+        wanted = given or own
     return wanted, given or wanted or BLOCK
 
 

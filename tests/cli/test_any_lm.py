@@ -21,9 +21,14 @@ def test_a_stock_language_model_with_an_open_vocabulary(commands, corpus, tmp_pa
     if name in ("transformer_lm", "lstm_lm"):  # of no state a block of 5 tokens would leave too little
         made = ["--path", model, "--data", corpus / "data", "--dynamic-parameters", "features", "--dest", tmp_path]
         commands.ok("python", "-m", "fairseq_groc", "gradient-statistics", *made, "--streams", "4")
-        learns = ["--dynamic-rate", "1e-12", "--dynamic-parameters", "features", "--dynamic-statistics", tmp_path]
-        output = commands.eval_lm(corpus / "union", model, "--gen-subset", "test", "--batch-size", "4", *learns)
+        learns = ["--dynamic-parameters", "features", "--dynamic-statistics", tmp_path, "--dynamic-rate"]
+        output = commands.eval_lm(corpus / "union", model, "--gen-subset", "test", "--batch-size", "4", *learns, "1e-12")
         assert evaluated(output)[1] == pytest.approx(figure, rel=1e-5)
+        score = ["python", "-m", "fairseq_groc", "score", corpus / "other.txt", "--path", model, "--data", corpus / "union"]
+        for more in ([], [*learns, "0.01"]):  # in the blocks of the other doors, over the ends of lines
+            lines = re.findall(r"^(-\d+\.\d+)\t\d+\t", commands.ok(*score, "--running", *more), re.M)
+            one = evaluated(commands.eval_lm(corpus / "union", model, "--gen-subset", "test", *more))[1]
+            assert -sum(map(float, lines)) / total == pytest.approx(math.log(one), abs=1e-3)
     if name == "transformer_lm":  # which has positions
         output = commands.fails("fairseq-eval-lm", corpus / "union", *PLUGIN, "--path", model, "--tokens-per-sample", "21")
         assert any("the model has room for 20" in line for line in output.splitlines()[-3:])

@@ -404,7 +404,13 @@ def test_other_commands_read_contexts(ours, data, model, tmp_path):
     text.write_text("the dog zigzags\nred green\n")
     ours("likelihood-ratio", text, "--between", "topic=sports", "topic=arts", *where, "--out", tmp_path / "ratios.json")
     found = json.loads((tmp_path / "ratios.json").read_text())
-    assert found["words"][2] == ("zigzags" if "groc" in model.parent.name else "<unk>")
+    assert found["words"] == ["the", "dog", "zigzags", "</s>", "red", "green", "</s>"]
+    between = [{"topic": topic} for topic in ("sports", "arts")]
+    hub = load(str(model), str(data / "data"))
+    if "groc" in model.parent.name:
+        hub.models[0].add_words(["zigzags"])
+    one, other = (hub.score("the dog zigzags", context=context)["positional_scores"] for context in between)
+    assert next(iter(found["ratios"].values()))[:4] == pytest.approx((one - other).tolist(), abs=1e-4)
     ratios = dict(zip(found["words"], next(iter(found["ratios"].values())), strict=True))
     assert ratios["dog"] > 0 > ratios["green"] and (tmp_path / "ratios.html").exists() and (tmp_path / "ratios.png").exists()
     assert "sports: arts" in ours("contexts", *where, "--variable", "topic", "--out", tmp_path / "map.json")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from fairseq_groc.contexts.learned import both
 from fairseq_groc.contexts.schema import Contexts, Schema, distinct_rows
 from fairseq_groc.contexts.splits import contexts_of
 from fairseq_groc.contexts.variables import Variable
@@ -205,6 +206,11 @@ def test_what_an_earlier_training_knows_is_known(split, caplog):
     alone = split("topic", "b", "b", name="own")._replace(earlier=earlier)
     assert Schema.of_training(alone, 1).variables[0].counts == (3, 2, 1)
     assert Schema.of_training(alone, 1).rows(alone).categories.tolist() == [[1]] and "has no year, hour" in caplog.text
+    trained = Schema.of_training(split("topic", "a", "b", "-", name="missing"), 1)
+    more = split("topic", "a", "b", "a", "b", name="more")._replace(earlier=trained.variables)
+    assert Schema.of_training(more, 1).variables[0].unknown == 1  # its vector is kept, though now it is rarer than any value
+    joined = both(topic, Variable("topic", "category", ("e", "b"), (4, 1), unknown=3), "")
+    assert joined == Variable("topic", "category", ("e", "b", "a", "c", "d"), (4, 3, 2, 1, 1), unknown=3)
     other = split("year", "1", "2", name="kind")._replace(earlier=earlier)
     with pytest.raises(DataError, match="context year is a category there and a number in the model. Preprocess with --context"):
         Schema.of_training(other, 1)
