@@ -351,6 +351,10 @@ def test_averaging_begins_with_the_33rd_epoch():
     assert [round(value, 1) for value in epochs[31:33]] == [165.2, 156.9]
     assert min(epochs[:32]) > epochs[32] and epochs[32:] == sorted(epochs[32:], reverse=True)
     assert epochs[31] > min(epochs[:26])  # no better than what is more than five epochs older
+    iterates = rows_of("awd-averages-ptb-awd-long")["without averaging"]["runs"][0]["curve"]
+    before, after = ([point for point in iterates if (point[0] > 5600) == late] for late in (False, True))
+    assert before == run["curve"][: len(before)] and all(163 < perplexity < 168 for _, perplexity in after)
+    assert round(run["valid"], 1) == 153.6
 
 
 def test_the_first_epochs_at_the_papers_size_are_those_of_the_released_logs_or_ahead_of_them():
