@@ -152,7 +152,7 @@ def _run_open(hub: Any, lines: Iterable[Line], args: Namespace) -> None:
     lexicon = data_lexicon(model.decoder.origin, args.lexicon_path)
     mass = mass_of(args.new_word_mass or ADAPTIVE, model.decoder.dictionary, Path(args.data))
     whole_words = pieces_of(model.decoder.dictionary.symbols) is None
-    _, block = block_lengths(model.decoder, args.running, args.tokens_per_sample, hub.task.block_length())
+    _, block = block_lengths(hub, args.running, args.tokens_per_sample)
     scorer = OpenVocabularyScorer(model, mass, lexicon, args.running, block)
     read = context_reader(hub.task.schema, args.context_fields, args.context)
     for line in lines:

@@ -31,7 +31,7 @@ def score_lines(
         contexts: one a line; None: nothing is known, or what the model was told of all lines
     """
     model, dictionary = hub.models[0], hub.task.dictionary
-    wanted, length = block_lengths(model.decoder, running, block, hub.task.block_length())
+    wanted, length = block_lengths(hub, running, block)
     numbers = ([*map(dictionary.index, text.split()), dictionary.eos()] for text in texts)
     lines = [torch.tensor(line, device=hub.device) for line in numbers]
     owners = [torch.full((len(line),), number) for number, line in enumerate(lines)]
@@ -44,15 +44,15 @@ def score_lines(
         yield (total if total > LOG_ZERO / 2 else -math.inf), len(line)
 
 
-def block_lengths(decoder: Any, running: bool, given: int | None, own: int) -> tuple[int | None, int]:
+def block_lengths(hub: Any, running: bool, given: int | None) -> tuple[int | None, int]:
     """Return how many tokens of a running text must be read at a time, None for any, and how many are read.
 
-    Args:
-        own: the model's, which is what it knows of a running text where it carries no state
+    A model that carries no state knows no more of a running text than its block, which is then as long as the model's own.
 
     Raises:
         OptionError: an adapter does not go with lines by themselves, or its blocks are of another length.
     """
+    decoder = hub.models[0].decoder
     carries, wanted = decoder.carried is not None, None
     if decoder.adapter is not None:
         if not running:
@@ -60,7 +60,7 @@ def block_lengths(decoder: Any, running: bool, given: int | None, own: int) -> t
         decoder.adapter.settings.check_block(given, carries)
         wanted = decoder.adapter.settings.block_length(carries)
     if running and not carries:
-        wanted = given or own
+        wanted = given or hub.task.block_length()
     return wanted, given or wanted or BLOCK
 
 

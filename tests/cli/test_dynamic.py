@@ -125,7 +125,9 @@ def test_features_learn_beside_other_streams_and_in_generation(commands, ours, c
     assert tokens[0] != pytest.approx(tokens[1], rel=1e-3)
     of_lines = [data, *PLUGIN, "--path", model, "--sample-break-mode", "eos", *options]
     for program, subset in (("fairseq-eval-lm", "--gen-subset"), ("fairseq-validate", "--valid-subset")):
-        assert "--dynamic-rate: every line begins anew" in commands.fails(program, *of_lines, subset, "valid")
+        assert "--dynamic-rate: every line begins anew" in commands.fails(
+            program, *of_lines, subset, "valid", "--batch-size", "4"
+        )
 
 
 def test_what_cannot_be_done_says_why(commands, ours, corpus, models, statistics, tmp_path):
