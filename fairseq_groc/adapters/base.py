@@ -136,31 +136,25 @@ class AdapterSettings(SimpleNamespace):
         """Say whether anything is adapted."""
         return bool(self.adapters()) or self.uniform_weight > 0 or self.new_word_discount != 1
 
-    def block_length(self, carries: bool) -> int | None:
-        """Return how many tokens a block must have; None: any.
-
-        Args:
-            carries: whether the model carries a state from block to block; it would know too little in short ones otherwise
-        """
-        wanted = (ADAPTERS[name].block_length(self) for name in self.adapters() if carries)
-        return next((length for length in wanted if length is not None), None)
-
-    def check_block(self, given: int | None, carries: bool) -> None:
-        """Refuse blocks of another length.
+    def block_length(self, given: int | None = None) -> int | None:
+        """Return how many tokens a block of a model that carries its state must have; None: any.
 
         Args:
             given: ``--tokens-per-sample``; 0 or None: nothing
-            carries: as ``block_length`` has it
 
         Raises:
-            OptionError: an adapter that acts wants another.
+            OptionError: an adapter that acts wants another number than is given.
         """
-        wanted = self.block_length(carries)
-        if given and wanted and given != wanted:
-            names = " or ".join(flag(switch_of(name)) for name in self.adapters() if ADAPTERS[name].block_length(self))
-            raise OptionError(
-                f"--tokens-per-sample {given}: with {names} {wanted} tokens are read at a time. Give the same, or leave it out."
-            )
+        for name in self.adapters():
+            wanted = ADAPTERS[name].block_length(self)
+            if given and wanted and given != wanted:
+                raise OptionError(
+                    f"--tokens-per-sample {given}: with {flag(switch_of(name))} {wanted} tokens are read at a time. "
+                    "Give the same, or leave it out."
+                )
+            if wanted:
+                return wanted
+        return None
 
     def refuse(self, use: Use) -> None:
         """Refuse what an adapter that acts does not go with.
@@ -219,7 +213,7 @@ class TextAdapter:
 
     @classmethod
     def block_length(cls, settings: AdapterSettings) -> int | None:
-        """Return how many tokens it wants in a block of a model that carries its state; None: any."""
+        """Return how many tokens it wants in a block; None: any."""
         return None
 
     def follows(self, running: bool, generating: bool) -> bool:

@@ -67,7 +67,8 @@ def run(args: Namespace) -> None:
         known = labels_of(args, other, values)
         tau = fit_temperature(scores(other)[known >= 0], known[known >= 0], prior)
     likelihoods = scores(dataset)
-    found = quality(log_posterior(likelihoods[labelled], prior, tau), labels[labelled])
+    posterior = log_posterior(likelihoods, prior, tau)
+    found = quality(posterior[labelled], labels[labelled])
     report = {
         "variable": args.variable,
         "values": values,
@@ -81,8 +82,8 @@ def run(args: Namespace) -> None:
         report["baselines"] = bags_of_words(args, hub.task, dataset, values)
     show(report)
     if args.out:
-        guesses = log_posterior(likelihoods, prior, tau).argmax(1).tolist()
-        write_json(args.out, {**report, "likelihoods": likelihoods.tolist(), "labels": labels.tolist(), "guesses": guesses})
+        found_of = {"likelihoods": likelihoods, "labels": labels, "guesses": posterior.argmax(1)}
+        write_json(args.out, {**report, **{name: values.tolist() for name, values in found_of.items()}})
 
 
 def candidates_of(schema: Schema | None, args: Namespace) -> tuple[list[str], list[Candidate], tuple[int, ...] | None]:
@@ -155,7 +156,10 @@ def show(report: dict[str, Any]) -> None:
     """Print the figures, and which values are taken for which."""
     print(f"{report['lines']:,} lines, {len(report['values'])} values of {report['variable']}, prior {report['prior']}")
     rows = []
-    own = [f"{abs(report[name]):.3f}" for name in ("log_loss", "brier", "calibration_error")]
+    own = [
+        f"{abs(report[name]):.3f}"  # rounding may leave a loss of 0 just below it
+        for name in ("log_loss", "brier", "calibration_error")
+    ]
     rows.append(["model", f"{report['accuracy']:.1%}", f"{report['macro_f1']:.3f}", *own])
     for name, found in report.get("baselines", {}).items():
         rows.append([f"bag of words, {name}", f"{found['accuracy']:.1%}", f"{found['macro_f1']:.3f}", "", "", ""])

@@ -14,7 +14,7 @@ from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.data.text import checked, read_lines
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.in_context import in_context, token_scores
-from fairseq_groc.evaluation.likelihood_ratios import draw_ratios, ratio_page, ratio_table
+from fairseq_groc.evaluation.likelihood_ratios import END, draw_ratios, ratio_page, ratio_table
 from fairseq_groc.evaluation.loading import load
 from fairseq_groc.evaluation.results import check_out, write_json
 
@@ -39,7 +39,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     check_out(args.out)
     texts = list(checked(read_lines(args.text), str(args.text)))
-    words = [word for text in texts for word in (*text.split(), "</s>")]
+    words = [word for text in texts for word in (*text.split(), END)]
     ratios: dict[str, NDArray[np.float64]] = {}
     for path in (args.path, *args.more_paths):
         hub = load(path, args.data, any_lexicon=args.any_lexicon, no_tuned_adapters=True)

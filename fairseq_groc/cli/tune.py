@@ -161,7 +161,7 @@ def tune(args: Namespace, hub: Any, dataset: StreamDataset, grid: Grid) -> dict[
     known = task.adapter_for(model.decoder, most.replaced(new_word_discount=discount))
     check_text(task.cfg, known, dataset)
     adapter = known.with_settings(grid.model)
-    block = grid.model.block_length(model.decoder.carried is not None) or task.block_length()
+    block = model.decoder.adapter_block(settings=grid.model) or task.block_length()
     with States(model, dataset, Place(args.streams, block)) as states:
         found = read(states, adapter, args.cache)
         largest = len(found.lprobs) + sum(read.get("words", 0) for read in adapter.about().values())

@@ -24,15 +24,13 @@ def learned(own: Variable | None, earlier: Variable | None, arrays: SplitContext
         OptionError: it says nothing: it has one value, or does not vary.
         DataError: it is of another kind than before.
     """
-    if own is None or earlier is None:
-        variable = own or earlier
-        assert variable is not None
-    else:
+    variable = own or earlier
+    assert variable is not None
+    if own is not None and earlier is not None:
         check_kind(earlier, own, arrays.name)
-        variable = own
     if variable.kind == "category":
         return _category(variable, own, earlier, arrays, threshold)
-    return _number(variable, arrays) if earlier is None else earlier
+    return earlier or _number(variable, arrays)
 
 
 def both(first: Variable, second: Variable, where: str) -> Variable:
@@ -42,11 +40,8 @@ def both(first: Variable, second: Variable, where: str) -> Variable:
         DataError: it is of another kind in each.
     """
     check_kind(first, second, where)
-    counts = Counter(dict(zip(first.values, first.counts, strict=True))) | Counter(
-        dict(zip(second.values, second.counts, strict=True))
-    )
-    values, numbers = zip(*counts.most_common(), strict=True) if counts else ((), ())
-    return second._replace(values=values, counts=numbers, unknown=max(first.unknown, second.unknown))
+    counts = dict((first.counted | second.counted).most_common())
+    return second._replace(values=tuple(counts), counts=tuple(counts.values()), unknown=max(first.unknown, second.unknown))
 
 
 def check_kind(ours: Variable, theirs: Variable, where: str) -> None:
@@ -66,28 +61,26 @@ def check_kind(ours: Variable, theirs: Variable, where: str) -> None:
 def _category(
     variable: Variable, own: Variable | None, earlier: Variable | None, arrays: SplitContexts, threshold: int
 ) -> Variable:
-    where, counts, lines = f"{arrays.name}: context {variable.name}", Counter[str](), 0
-    if earlier is not None:
-        counts.update(dict(zip(earlier.values, earlier.counts, strict=True)))
-        lines = sum(earlier.counts) + earlier.unknown
+    where, before = f"{arrays.name}: context {variable.name}", 0 if earlier is None else earlier.unknown
+    counts = Counter[str]() if earlier is None else earlier.counted
+    lines = counts.total() + before
     if own is not None:
         column = arrays.column(own.name)
-        counts.update(dict(zip(own.values, np.bincount(column, minlength=len(own.values) + 1)[1:].tolist(), strict=True)))
         lines += len(column)
+        counts += own._replace(counts=tuple(np.bincount(column, minlength=len(own.values) + 1)[1:].tolist())).counted
     if counts[UNKNOWN]:
         raise OptionError(
             f"{where}: {_count(counts[UNKNOWN], 'line')} with {UNKNOWN}, by which models call any other value. "
             "Leave these cells empty."
         )
     kept = {value: count for value, count in counts.most_common() if count >= max(threshold, 1)}
-    if (seen := sum(count > 0 for count in counts.values())) < 2:
+    if (seen := len(counts)) < 2:
         raise OptionError(f"{where}: has {_count(seen, 'value')} in the training lines: expected two or more. {REMEDY}")
     if len(kept) < 2:
         enough = f"{_count(len(kept), 'value')} of {seen:,} in {_count(threshold, 'training line')} or more"
         raise OptionError(f"{where}: has {enough}: expected two. Give a smaller --context-threshold, or leave it out.")
     rest = lines - sum(kept.values())
-    trained = earlier is not None and earlier.unknown > 0  # has a vector already
-    unknown = rest if trained or rest >= min(kept.values()) else 0
+    unknown = rest if before or rest >= min(kept.values()) else 0  # that of an earlier training has a vector already
     return variable._replace(values=tuple(kept), counts=tuple(kept.values()), unknown=unknown)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -42,6 +43,11 @@ class Variable(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """Return what ``from_dict`` takes, of types that any checkpoint and JSON can hold."""
         return {**self._asdict(), "values": list(self.values), "counts": list(self.counts)}
+
+    @property
+    def counted(self) -> Counter[str]:
+        """The counts by their values; those of 0 are in no sum."""
+        return Counter(dict(zip(self.values, self.counts, strict=True)))
 
     @property
     def described(self) -> str:

@@ -53,13 +53,10 @@ def block_lengths(hub: Any, running: bool, given: int | None) -> tuple[int | Non
         OptionError: an adapter does not go with lines by themselves, or its blocks are of another length.
     """
     decoder = hub.models[0].decoder
-    carries, wanted = decoder.carried is not None, None
-    if decoder.adapter is not None:
-        if not running:
-            decoder.adapter.settings.refuse("lines")
-        decoder.adapter.settings.check_block(given, carries)
-        wanted = decoder.adapter.settings.block_length(carries)
-    if running and not carries:
+    if decoder.adapter is not None and not running:
+        decoder.adapter.settings.refuse("lines")
+    wanted = decoder.adapter_block(given)
+    if running and decoder.carried is None:
         wanted = given or hub.task.block_length()
     return wanted, given or wanted or BLOCK
 

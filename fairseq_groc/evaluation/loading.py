@@ -92,9 +92,8 @@ def open_model(args: Namespace, **options: Any) -> Any:
     cfg.sample_break_mode = getattr(args, "sample_break_mode", "none")
     if args.tokens_per_sample:
         cfg.tokens_per_sample = args.tokens_per_sample
-    for model in hub.models if args.tokens_per_sample else ():
-        if model.decoder.adapter:
-            model.decoder.adapter.settings.check_block(args.tokens_per_sample, model.decoder.carried is not None)
+    for model in hub.models:
+        model.decoder.adapter_block(args.tokens_per_sample)
     hub.task.check_room()
     return hub
 

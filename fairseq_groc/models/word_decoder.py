@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fairseq_groc.adapters import Adapter, Memory, View
+from fairseq_groc.adapters import Adapter, AdapterSettings, Memory, View
 from fairseq_groc.adapters.dynamic import Leaves
 from fairseq_groc.data.streams import Block
 from fairseq_groc.encoders.carried import CarriedState
@@ -78,6 +78,22 @@ class WordDecoder(ChangingVocabulary):
         if self.contexts is not None and state is not None:
             state["context"] = context
         return made
+
+    def adapter_block(self, given: int | None = None, settings: AdapterSettings | None = None) -> int | None:
+        """Return how many tokens of a running text its adapter wants to be read at a time; None: any.
+
+        A decoder that carries no state would know too little in short blocks: it learns after each of its own.
+
+        Args:
+            given: ``--tokens-per-sample``; 0 or None: nothing
+            settings: None: the adapter's
+
+        Raises:
+            OptionError: another number is given.
+        """
+        if settings is None and self.adapter is not None:
+            settings = self.adapter.settings
+        return None if self.carried is None or settings is None else settings.block_length(given)
 
     @property
     def scoring_layer(self) -> OutputLayer:

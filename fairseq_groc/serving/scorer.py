@@ -203,7 +203,7 @@ class Scorer:
     @torch.no_grad()
     def _score(self, lines: list[list[str]], contexts: Contexts | None, allowed: Allowed) -> list[LineScore]:
         rows = self.vocabularies.numbers(lines, allowed)
-        block = int(min(self._block(), self.decoder.max_positions()))
+        block = int(min(self.decoder.adapter_block() or BLOCK, self.decoder.max_positions()))
         scores = [LineScore(0.0, 0)] * len(rows)
         with self.decoder.limited(self.vocabularies.limit(allowed)):
             for batch in batches_of(rows):
@@ -212,10 +212,6 @@ class Scorer:
                 for i, values in zip(batch, log_probabilities(self.model, chosen, own, block), strict=True):
                     scores[i] = LineScore(total_of(values), len(values))
         return scores
-
-    def _block(self) -> int:
-        adapter = self.decoder.adapter
-        return (adapter.settings.block_length(self.decoder.carried is not None) if adapter is not None else None) or BLOCK
 
     def _score_open(self, texts: Sequence[str], contexts: Contexts | None) -> list[LineScore]:
         assert self.open is not None

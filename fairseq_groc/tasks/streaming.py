@@ -125,8 +125,7 @@ class StreamTask(LineContextTask):
         """
         if self.cfg.tokens_per_sample < 0:
             raise OptionError(f"--tokens-per-sample {self.cfg.tokens_per_sample}: expected a positive number, or 0")
-        adapted = [decoder for decoder in self._decoders if running and decoder.adapter]
-        wanted = [decoder.adapter.settings.block_length(decoder.carried is not None) for decoder in adapted]
+        wanted = [decoder.adapter_block() for decoder in self._decoders if running]
         if any(wanted):  # an adapter's: what the checkpoint has is no choice of who uses it
             return max(filter(None, wanted))
         if self.cfg.tokens_per_sample > 0:

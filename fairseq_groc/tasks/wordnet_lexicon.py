@@ -159,8 +159,8 @@ class WordnetLexiconTask(StreamTask):
                 decoder.adapter = self.adapter_for(decoder, chosen) if chosen.active() else None
             if dataset is not None:
                 check_text(self.cfg, decoder.adapter, dataset, generates)
-                if decoder.adapter and not dataset.independent_lines:
-                    decoder.adapter.settings.check_block(self._typed_block, decoder.carried is not None)
+                if not dataset.independent_lines:
+                    decoder.adapter_block(self._typed_block)
                 if not (decoder.adapter and decoder.adapter.settings.uniform_weight):
                     report_impossible(decoder, dataset)
 

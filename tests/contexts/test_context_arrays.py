@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from fairseq_groc.contexts.arrays import open_contexts, write_contexts
+from fairseq_groc.contexts.arrays import earlier_contexts, open_contexts, write_contexts
 from fairseq_groc.contexts.splits import contexts_of
 from fairseq_groc.contexts.variables import Variable
 from fairseq_groc.errors import DataError
@@ -41,6 +41,22 @@ def test_the_files_that_are_documented(folder):
     assert note["variables"][0].items() >= topic.items() and note["earlier"] == []
     kinds = ("categories", "numbers")
     assert {p.name for p in folder.iterdir()} == {"context.json"} | {f"{s}.context.{k}.npy" for s in ROWS for k in kinds}
+
+
+def test_what_an_earlier_training_knows_is_kept(folder, tmp_path):
+    first = open_contexts(folder / "train", LENGTHS["train"])
+    earlier = (
+        Variable("town", "category", ("here", "there"), (5, 2), unknown=1),
+        Variable("age", "number", mean=4.0, deviation=0.5),
+    )
+    write_contexts(tmp_path, {"test": first._replace(earlier=earlier)}, {"test": LENGTHS["train"]})
+    assert open_contexts(tmp_path / "test", LENGTHS["train"]).earlier == earlier_contexts(tmp_path) == earlier
+    assert earlier_contexts(folder) == earlier_contexts(tmp_path / "nowhere") == ()
+    note = json.loads((tmp_path / "context.json").read_text())
+    note["earlier"].insert(0, note["variables"].pop())  # which is then not of the text
+    (tmp_path / "context.json").write_text(json.dumps(note))
+    with pytest.raises(DataError, match="is not as it was written"):
+        open_contexts(tmp_path / "test", LENGTHS["train"])
 
 
 @pytest.mark.parametrize("numeric", [[], ["topic", "year"]])

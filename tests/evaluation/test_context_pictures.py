@@ -125,6 +125,13 @@ def test_words_of_a_picture_are_in_lines_without_overlap(figure):
     assert drawn.axes[1].get_xlim() == (-3, 3)
 
 
+def test_a_line_of_the_text_begins_a_line(figure):
+    words = ["one", "</s>", "two", "</s>"]
+    placed = dict(boxes(figure(draw_ratios, words, {"model": np.zeros(4)}, BETWEEN)))
+    assert placed["two"].x0 == placed["one"].x0 and placed["two"].y1 < placed["one"].y0
+    assert ratio_page(words, {"model": np.zeros(4)}, BETWEEN).count("</span><br>") == 2
+
+
 def vectors(values=30, seed=1):
     draw = np.random.default_rng(seed)
     return draw.normal(size=(values, 6)) * np.array([3, 2, 1, 0.5, 0.3, 0.1]) + 7
