@@ -9,6 +9,7 @@ are for GPUs and could not be run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-DEFAULT_CHUNK = 16_384  # words at a time: large enough for full-speed matrix products, 46 MB of logits at 700 positions
+DEFAULT_CHUNK = 40_000  # words at a time: most vocabularies are one chunk; 112 MB of logits at 700 positions
 
 
 def chunked_cross_entropy(
@@ -24,8 +25,9 @@ def chunked_cross_entropy(
 ) -> Tensor:
     """Return -log p(target), (N) in float32; 0 where the target is ``ignore_index``.
 
-    Forward and backward go over the vocabulary in chunks, with a running log-sum-exp; the backward pass computes each
-    chunk of logits again. The result is that of ``cross_entropy(linear(h, E, b))`` up to rounding.
+    Forward and backward go over the vocabulary in chunks, with a running log-sum-exp. The backward pass computes the logits
+    again, but not those of the last chunk, with which it begins: a vocabulary of one chunk costs what a plain loss costs.
+    The result is that of ``cross_entropy(linear(h, E, b))`` up to rounding.
 
     Args:
         features: h, (N, d)
@@ -33,7 +35,7 @@ def chunked_cross_entropy(
         bias: b, (V); -inf makes a word impossible
         targets: (N), words or ``ignore_index``
         ignore_index: a target that costs nothing and has no gradient
-        chunk: words at a time
+        chunk: words at a time, at most
     """
     device = features.device.type
     if torch.is_autocast_enabled(device):  # as linear() would
@@ -44,9 +46,14 @@ def chunked_cross_entropy(
 
 
 def _chunks(embeddings: Tensor, bias: Tensor, chunk: int) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    for begin in range(0, len(embeddings), chunk):
-        part = slice(begin, begin + chunk)
+    size = math.ceil(len(embeddings) / math.ceil(len(embeddings) / chunk))  # all alike, and none too small for a fast product
+    for begin in range(0, len(embeddings), size):
+        part = slice(begin, begin + size)
         yield part, embeddings[part], bias[part]
+
+
+def _logits(features: Tensor, rows: Tensor, offsets: Tensor, dtype: torch.dtype) -> Tensor:
+    return F.linear(features, rows).to(dtype).add_(offsets)  # (N, chunk)
 
 
 def _within(part: slice, rows: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -66,23 +73,24 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         counted = targets != ignore_index
         tokens = targets.masked_fill(~counted, 0)
         for part, rows, offsets in _chunks(embeddings, bias, chunk):
-            logits = F.linear(features, rows).to(wide) + offsets.to(wide)  # (N, chunk)
+            logits = _logits(features, rows, offsets, wide)
             total = torch.logaddexp(total, logits.logsumexp(1))
             here, places = _within(part, rows, tokens)
             right = torch.where(here, logits.gather(1, places).squeeze(1), right)  # rounded as those in the sum are
-        ctx.save_for_backward(features, embeddings, bias, tokens, counted, total)
+        ctx.save_for_backward(features, embeddings, bias, tokens, counted, total, logits)
         ctx.chunk = chunk
         return (total - right).masked_fill(~counted, 0)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        features, embeddings, bias, tokens, counted, total = ctx.saved_tensors
-        grad = (grad * counted).to(total.dtype)
+        features, embeddings, bias, tokens, counted, total, last = ctx.saved_tensors
+        grad, rest = (grad * counted).to(total.dtype), total.unsqueeze(1)
         grad_features = torch.zeros_like(features, dtype=total.dtype)
         grad_embeddings, grad_bias = torch.empty_like(embeddings), torch.empty_like(bias)
-        for part, rows, offsets in _chunks(embeddings, bias, ctx.chunk):
-            logits = F.linear(features, rows).to(total.dtype) + offsets.to(total.dtype)
-            errors = (logits - total.unsqueeze(1)).exp_().mul_(grad.unsqueeze(1))  # p, then p - 1 at the target
+        for part, rows, offsets in reversed([*_chunks(embeddings, bias, ctx.chunk)]):
+            again = part.stop < len(embeddings)
+            errors = _logits(features, rows, offsets, total.dtype).sub_(rest) if again else last - rest
+            errors.exp_().mul_(grad.unsqueeze(1))  # p, then p - 1 at the target
             here, places = _within(part, rows, tokens)
             errors.scatter_add_(1, places, -(grad * here).unsqueeze(1))
             grad_bias[part] = errors.sum(0)

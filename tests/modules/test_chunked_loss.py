@@ -98,23 +98,33 @@ def test_ignored_positions_cost_nothing():
 
 def test_the_logits_are_never_held_whole():
     leaves, targets, weights = problem()
-    with LargestTensor() as largest:
+    with Operations() as largest:
         gradients(chunked_cross_entropy(*leaves, targets, IGNORED, 7), leaves, weights)
     assert N * 7 <= largest.size < V * 7 < N * V  # a chunk, or the embeddings, whose gradient is all of it
-    with LargestTensor() as largest:
+    with Operations() as largest:
         gradients(whole(*leaves, targets), leaves, weights)
     assert largest.size == N * V
 
 
-class LargestTensor(TorchDispatchMode):
-    """Notes the size of the largest tensor that any operation makes."""
+@pytest.mark.parametrize(("chunk", "chunks"), [(V, 1), (V - 1, 2), (7, 6)])
+def test_only_the_last_chunk_is_not_computed_again(chunk, chunks):
+    leaves, targets, weights = problem()
+    with Operations() as operations:
+        gradients(chunked_cross_entropy(*leaves, targets, IGNORED, chunk), leaves, weights)
+    assert operations.products == 4 * chunks - 1
+
+
+class Operations(TorchDispatchMode):
+    """Notes the size of the largest tensor that any operation makes, and the number of matrix products."""
 
     size = 0
+    products = 0
 
     def __torch_dispatch__(self, function, types, arguments=(), options=None):
         result = function(*arguments, **(options or {}))
         made = [part.numel() for part in tree_leaves(result) if isinstance(part, torch.Tensor)]
         self.size = max([self.size, *made])
+        self.products += "mm" in str(function)
         return result
 
 
