@@ -18,6 +18,7 @@ class Row(NamedTuple):
         published: whether the preset's figures are this row's
         test: published test perplexity, where the preset's figures are not this row's
         fixed: options that are the preset's, whatever a scale's grid has
+        without: a flag of a scale's training that it goes without
     """
 
     label: str
@@ -27,6 +28,7 @@ class Row(NamedTuple):
     published: bool = True
     test: float | None = None
     fixed: tuple[str, ...] = ()
+    without: str = ""
 
     def settings(self, grid: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return those of a scale's grid that differ in what may be chosen here."""
@@ -161,6 +163,9 @@ EXPERIMENTS: dict[str, Experiment] = {
             _awd("no embedding dropout", "--embedding-dropout 0"),
             _awd("no locked dropout", "--dropout-in 0 --dropout 0 --dropout-out 0"),
             _awd("no activation penalties", "--activation-regularization 0 --temporal-activation-regularization 0"),
+            _awd("no penalty of size", "--activation-regularization 0"),
+            _awd("no penalty of change", "--temporal-activation-regularization 0"),
+            _awd("blocks of one length")._replace(without="--vary-bptt"),
             _awd("no weight decay", "--weight-decay 0"),
         ],
         ("ptb",),

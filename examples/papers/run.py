@@ -139,7 +139,8 @@ def figures_of(args, row: Row, scale: Scale, before: dict[str, Any]) -> dict[str
     data = prepare(args, tables, scale.share)
     published = PRESETS[preset] if row.published else PRESETS[preset]._replace(parameters=None, valid=None, test=row.test)
     paper = {"parameters_millions": published.parameters, "valid": published.valid, "test": published.test}
-    name = preset + suffix(tables) + suffix(row.options)
+    name = preset + suffix(tables) + suffix(row.options) + suffix(row.without.replace("--", "--no-"))
+    scale = scale._replace(training=" ".join(part for part in scale.training.split() if part != row.without))
 
     def train(setting: dict[str, Any], seed: int) -> dict[str, Any]:
         return trained(args, data, name, model, scale, setting, seed, lexicon)
