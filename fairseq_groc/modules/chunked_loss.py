@@ -74,23 +74,27 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         tokens = targets.masked_fill(~counted, 0)
         for part, rows, offsets in _chunks(embeddings, bias, chunk):
             logits = _logits(features, rows, offsets, wide)
-            total = torch.logaddexp(total, logits.logsumexp(1))
             here, places = _within(part, rows, tokens)
             right = torch.where(here, logits.gather(1, places).squeeze(1), right)  # rounded as those in the sum are
-        ctx.save_for_backward(features, embeddings, bias, tokens, counted, total, logits)
+            largest = logits.amax(1, keepdim=True).clamp_(min=torch.finfo(wide).min)  # all may be impossible
+            shares = logits.sub_(largest).exp_()  # in place: of what they sum to
+            total = torch.logaddexp(total, shares.sum(1).log_().add_(largest.squeeze(1)))
+        last = largest.squeeze(1) - total
+        ctx.save_for_backward(features, embeddings, bias, tokens, counted, total, shares, last)
         ctx.chunk = chunk
         return (total - right).masked_fill(~counted, 0)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        features, embeddings, bias, tokens, counted, total, last = ctx.saved_tensors
-        grad, rest = (grad * counted).to(total.dtype), total.unsqueeze(1)
+        features, embeddings, bias, tokens, counted, total, shares, last = ctx.saved_tensors
+        grad = (grad * counted).to(total.dtype)
         grad_features = torch.zeros_like(features, dtype=total.dtype)
         grad_embeddings, grad_bias = torch.empty_like(embeddings), torch.empty_like(bias)
         for part, rows, offsets in reversed([*_chunks(embeddings, bias, ctx.chunk)]):
-            again = part.stop < len(embeddings)
-            errors = _logits(features, rows, offsets, total.dtype).sub_(rest) if again else last - rest
-            errors.exp_().mul_(grad.unsqueeze(1))  # p, then p - 1 at the target
+            if part.stop < len(embeddings):
+                errors = _logits(features, rows, offsets, total.dtype).sub_(total.unsqueeze(1)).exp_().mul_(grad.unsqueeze(1))
+            else:
+                errors = shares * (last.exp() * grad).unsqueeze(1)  # p, then p - 1 at the target
             here, places = _within(part, rows, tokens)
             errors.scatter_add_(1, places, -(grad * here).unsqueeze(1))
             grad_bias[part] = errors.sum(0)
