@@ -79,22 +79,22 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             largest = logits.amax(1, keepdim=True).clamp_(min=torch.finfo(wide).min)  # all may be impossible
             shares = logits.sub_(largest).exp_()  # in place: of what they sum to
             total = torch.logaddexp(total, shares.sum(1).log_().add_(largest.squeeze(1)))
-        last = largest.squeeze(1) - total
-        ctx.save_for_backward(features, embeddings, bias, tokens, counted, total, shares, last)
-        ctx.chunk = chunk
+        ctx.save_for_backward(features, embeddings, bias, tokens, counted, total, largest.squeeze(1))
+        ctx.chunk, ctx.shares = chunk, shares
         return (total - right).masked_fill(~counted, 0)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        features, embeddings, bias, tokens, counted, total, shares, last = ctx.saved_tensors
+        features, embeddings, bias, tokens, counted, total, largest = ctx.saved_tensors
+        shares, ctx.shares = ctx.shares, None  # used up in place: a second backward pass computes them again
         grad = (grad * counted).to(total.dtype)
         grad_features = torch.zeros_like(features, dtype=total.dtype)
         grad_embeddings, grad_bias = torch.empty_like(embeddings), torch.empty_like(bias)
         for part, rows, offsets in reversed([*_chunks(embeddings, bias, ctx.chunk)]):
-            if part.stop < len(embeddings):
-                errors = _logits(features, rows, offsets, total.dtype).sub_(total.unsqueeze(1)).exp_().mul_(grad.unsqueeze(1))
-            else:
-                errors = shares * (last.exp() * grad).unsqueeze(1)  # p, then p - 1 at the target
+            if shares is None:
+                shares = _logits(features, rows, offsets, total.dtype).sub_(largest.unsqueeze(1)).exp_()
+            errors = shares.mul_(((largest - total).exp() * grad).unsqueeze(1))  # p, then p - 1 at the target
+            largest, shares = total, None
             here, places = _within(part, rows, tokens)
             errors.scatter_add_(1, places, -(grad * here).unsqueeze(1))
             grad_bias[part] = errors.sum(0)
