@@ -125,7 +125,7 @@ def figures_of(args, row: Row, scale: Scale, before: dict[str, Any]) -> dict[str
     Args:
         before: the row as it was: its settings and seeds stay, others are added
     """
-    preset = preset_of(row, args.dataset)
+    preset, scale = preset_of(row, args.dataset), scale_of(row, scale)
     corrected = scale.corrected.split() if "--corrections" in row.options else []
     model = [*model_options(args, preset, scale), *corrected, *row.options.split()]
     lexicon = args.lexicon_path if reads_lexicon(preset, row) else None
@@ -140,7 +140,6 @@ def figures_of(args, row: Row, scale: Scale, before: dict[str, Any]) -> dict[str
     published = PRESETS[preset] if row.published else PRESETS[preset]._replace(parameters=None, valid=None, test=row.test)
     paper = {"parameters_millions": published.parameters, "valid": published.valid, "test": published.test}
     name = preset + suffix(tables) + suffix(row.options) + suffix(row.without.replace("--", "--no-"))
-    scale = scale._replace(training=" ".join(part for part in scale.training.split() if part != row.without))
 
     def train(setting: dict[str, Any], seed: int) -> dict[str, Any]:
         return trained(args, data, name, model, scale, setting, seed, lexicon)
@@ -154,6 +153,14 @@ def figures_of(args, row: Row, scale: Scale, before: dict[str, Any]) -> dict[str
         found = train(setting, seed)
         runs.append({**found, **scored(args.workdir / found["checkpoint"], data)})
     return {"preset": preset, "setting": setting, "paper": paper, "runs": runs, "tried": tried}
+
+
+def scale_of(row: Row, scale: Scale) -> Scale:
+    """Return the scale without the flag that the row goes without; refuse a scale that has none."""
+    kept = [part for part in scale.training.split() if part != row.without]
+    if row.without and row.without not in scale.training.split():
+        sys.exit(f"{row.label}: nothing is trained with {row.without} at this scale: leave the row out")
+    return scale._replace(training=" ".join(kept))
 
 
 def reads_lexicon(preset: str, row: Row) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 DEFAULT_CHUNK = 40_000  # words at a time: most vocabularies are one chunk; 112 MB of logits at 700 positions
 
@@ -46,7 +47,7 @@ def chunked_cross_entropy(
 
 
 def _chunks(embeddings: Tensor, bias: Tensor, chunk: int) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    size = math.ceil(len(embeddings) / math.ceil(len(embeddings) / chunk))  # all alike, and none too small for a fast product
+    size = math.ceil(len(embeddings) / math.ceil(len(embeddings) / chunk))  # about alike: none too small for a fast product
     for begin in range(0, len(embeddings), size):
         part = slice(begin, begin + size)
         yield part, embeddings[part], bias[part]
@@ -73,17 +74,19 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         counted = targets != ignore_index
         tokens = targets.masked_fill(~counted, 0)
         for part, rows, offsets in _chunks(embeddings, bias, chunk):
-            logits = _logits(features, rows, offsets, wide)
+            shares = total.new_empty(0)  # a chunk goes before the next is made
+            shares = _logits(features, rows, offsets, wide)
             here, places = _within(part, rows, tokens)
-            right = torch.where(here, logits.gather(1, places).squeeze(1), right)  # rounded as those in the sum are
-            largest = logits.amax(1, keepdim=True).clamp_(min=torch.finfo(wide).min)  # all may be impossible
-            shares = logits.sub_(largest).exp_()  # in place: of what they sum to
+            right = torch.where(here, shares.gather(1, places).squeeze(1), right)  # rounded as those in the sum are
+            largest = shares.amax(1, keepdim=True).clamp_(min=torch.finfo(wide).min)  # all may be impossible
+            shares.sub_(largest).exp_()  # of what they sum to
             total = torch.logaddexp(total, shares.sum(1).log_().add_(largest.squeeze(1)))
         ctx.save_for_backward(features, embeddings, bias, tokens, counted, total, largest.squeeze(1))
         ctx.chunk, ctx.shares = chunk, shares
         return (total - right).masked_fill(~counted, 0)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         features, embeddings, bias, tokens, counted, total, largest = ctx.saved_tensors
         shares, ctx.shares = ctx.shares, None  # used up in place: a second backward pass computes them again
@@ -101,4 +104,5 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             errors = errors.to(features.dtype)
             grad_features += errors @ rows
             torch.mm(errors.t(), features, out=grad_embeddings[part])
+            del errors  # before the next chunk is made
         return grad_features.to(features.dtype), grad_embeddings, grad_bias, None, None, None

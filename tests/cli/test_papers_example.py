@@ -224,6 +224,18 @@ def test_a_row_s_options_win_over_the_scale_s(monkeypatch):
         )
 
 
+def test_a_row_goes_without_a_flag_of_the_scale(monkeypatch):
+    monkeypatch.syspath_prepend(PAPERS)
+    names = runpy.run_path(str(PAPERS / "run.py"))
+    (row,) = (row for row in names["EXPERIMENTS"]["awd"].rows if row.without)
+    scale = names["SCALES"]["awd"]
+    lengths = ["--vary-bptt"]
+    assert scale.training.split() == (before := names["scale_of"](row._replace(without=""), scale).training.split())
+    assert [part for part in before if part not in names["scale_of"](row, scale).training.split()] == lengths
+    with pytest.raises(SystemExit, match="blocks of one length: nothing is trained with --vary-bptt"):
+        names["scale_of"](row, names["SCALES"]["cpu"])
+
+
 def test_rows_of_other_tables_and_options_have_folders_and_no_published_figures(commands, texts, tmp_path):
     """Commands begin at once in an empty folder, two for one row; another adds its row while they wait to add theirs."""
     row, other = "forms of the vocabulary only", "bias through tanh"
