@@ -163,8 +163,6 @@ EXPERIMENTS: dict[str, Experiment] = {
             _awd("no embedding dropout", "--embedding-dropout 0"),
             _awd("no locked dropout", "--dropout-in 0 --dropout 0 --dropout-out 0"),
             _awd("no activation penalties", "--activation-regularization 0 --temporal-activation-regularization 0"),
-            _awd("no penalty of size", "--activation-regularization 0"),
-            _awd("no penalty of change", "--temporal-activation-regularization 0"),
             _awd("blocks of one length")._replace(without="--vary-bptt"),
             _awd("no weight decay", "--weight-decay 0"),
         ],

@@ -229,6 +229,7 @@ def test_locked_dropout_is_worth_the_most_of_awd_lstm_s_training():
     whole = found.pop("AWD-LSTM")
     costs = {label: value / whole - 1 for label, value in found.items()}
     assert 0.025 < costs.pop("no locked dropout") < 0.035
+    assert 0.015 < costs.pop("blocks of one length") < 0.025
     assert len(costs) == 4 and all(abs(cost) < 0.01 for cost in costs.values())
 
 
