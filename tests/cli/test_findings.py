@@ -358,6 +358,12 @@ def test_averaging_begins_with_the_33rd_epoch():
     assert round(run["valid"], 1) == 153.6
 
 
+def test_deep_residual_is_ahead_of_tied_in_drill_s_own_training():
+    sgd, adam = perplexities("drill-table-4-ptb-awd"), perplexities("awd-heads-ptb-awd-adam")
+    assert 0.96 < sgd["4 layers"] / sgd["tied"] < 0.98 and adam["deep residual"] > 1.1 * adam["tied"]
+    assert rows_of("drill-table-4-ptb-awd")["4 layers"]["setting"]["output_dropout"] == 0.2
+
+
 def test_the_first_epochs_at_the_papers_size_are_those_of_the_released_logs_or_ahead_of_them():
     released = {"4 layers": [312.2, 200.0, 164.9], "tied": [338.5, 224.3, 182.0]}  # of DRILL's program, on validation text
     change = {
