@@ -157,10 +157,10 @@ def figures_of(args, row: Row, scale: Scale, before: dict[str, Any]) -> dict[str
 
 def scale_of(row: Row, scale: Scale) -> Scale:
     """Return the scale without the flag that the row goes without; refuse a scale that has none."""
-    kept = [part for part in scale.training.split() if part != row.without]
-    if row.without and row.without not in scale.training.split():
+    parts = scale.training.split()
+    if row.without and row.without not in parts:
         sys.exit(f"{row.label}: nothing is trained with {row.without} at this scale: leave the row out")
-    return scale._replace(training=" ".join(kept))
+    return scale._replace(training=" ".join(part for part in parts if part != row.without))
 
 
 def reads_lexicon(preset: str, row: Row) -> bool:

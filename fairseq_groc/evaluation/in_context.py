@@ -41,9 +41,7 @@ def in_context(dataset: StreamDataset, contexts: Contexts) -> Iterator[None]:
 
 
 @torch.no_grad()
-def token_scores(
-    model: Any, dataset: StreamDataset, batch_size: int, block: int, chunk: int = 16_384
-) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+def token_scores(model: Any, dataset: StreamDataset, batch_size: int, block: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Yield of each batch of lines which they are (B), -1: none, its words (B, T), and their log-probabilities (B, T).
 
     Padding has log-probability 0.
@@ -54,7 +52,7 @@ def token_scores(
         block: tokens of a line at a time
     """
     for sample in blocks(model, dataset, Place(min(batch_size, len(dataset)), block)):
-        losses, _ = model.decoder.losses(*model.decoder.without_scores(model, sample["net_input"]), sample["target"], chunk)
+        losses, _ = model.decoder.losses(*model.decoder.without_scores(model, sample["net_input"]), sample["target"])
         yield sample["id"], sample["target"], numbers_of("model", -losses)
 
 

@@ -81,9 +81,7 @@ class TokenScores:
 
 
 @torch.no_grad()
-def score(
-    model: Any, dataset: StreamDataset, place: Place, verify_every: int = 0, chosen: Tensor | None = None, chunk: int = 16_384
-) -> TokenScores:
+def score(model: Any, dataset: StreamDataset, place: Place, verify_every: int = 0, chosen: Tensor | None = None) -> TokenScores:
     """Score every token of a worker's streams at the targets alone.
 
     Raises:
@@ -92,7 +90,6 @@ def score(
     Args:
         verify_every: of so many blocks one is scored by its full distributions instead, whose sums are checked; 0: none
         chosen: mask (V) of those words whose mass is wanted of these
-        chunk: words whose scores are held at a time
     """
     scores, padding = TokenScores(), dataset.dictionary.pad()
     for number, sample in enumerate(blocks(model, dataset, place)):
@@ -100,7 +97,7 @@ def score(
         if verify_every and number % verify_every == 0:
             adapted, own = _by_full_distributions(model, sample, real, chosen, scores)
         else:
-            losses = model.decoder.losses(*model.decoder.without_scores(model, sample["net_input"]), target, chunk)
+            losses = model.decoder.losses(*model.decoder.without_scores(model, sample["net_input"]), target)
             adapted, own = (-part for part in losses)
         scores.places += [torch.arange(begin, end) for begin, end in sample["rows"]]
         for found, values in (

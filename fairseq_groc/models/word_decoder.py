@@ -156,7 +156,7 @@ class WordDecoder(ChangingVocabulary):
         return extra.get("view") if isinstance(extra, dict) else None
 
     def losses(
-        self, h: Tensor, extra: Any, matrices: tuple[Tensor, Tensor], targets: Tensor, chunk: int
+        self, h: Tensor, extra: Any, matrices: tuple[Tensor, Tensor], targets: Tensor, chunk: int = DEFAULT_CHUNK
     ) -> tuple[Tensor, Tensor]:
         """Return -log p(target) of the adapted model and of the model alone, (B, T), never holding all scores; 0 for padding.
 

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.data.streams import Block
-from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK
 from fairseq_groc.modules.normalizers import log_normalizers
 from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of
 
@@ -105,7 +104,7 @@ def log_probabilities(model: Any, lines: Sequence[Sequence[int]], contexts: Cont
             net_input = {"src_tokens": source[:, begin:end], "block": place, **context}
             h, extra, matrices = decoder.without_scores(model, net_input)
             if remembering:
-                losses.append(decoder.losses(h, extra, matrices, target[:, begin:end], DEFAULT_CHUNK)[0])
+                losses.append(decoder.losses(h, extra, matrices, target[:, begin:end])[0])
             states.append(h)
     finally:
         if decoder.carried is not None:
@@ -119,7 +118,7 @@ def log_probabilities(model: Any, lines: Sequence[Sequence[int]], contexts: Cont
     if decoder.matrices.head.plain_softmax and (decoder.adapter is None or decoder.adapter.settings.new_word_discount == 1):
         found = _of_edges(decoder, edges, h, targets, *matrices)
     else:
-        found = -decoder.losses(h.unsqueeze(0), extra, matrices, targets.unsqueeze(0), DEFAULT_CHUNK)[0][0]
+        found = -decoder.losses(h.unsqueeze(0), extra, matrices, targets.unsqueeze(0))[0][0]
     values, tokens = numbers_of("model", found).tolist(), iter(edges.of)
     return [[values[next(tokens)] for _ in line] for line in lines]
 

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -118,19 +119,28 @@ def test_only_the_last_chunk_is_not_computed_again(chunk, chunks):
         gradients(chunked_cross_entropy(*leaves, targets, IGNORED, chunk), leaves, weights)
     assert operations.products == 4 * chunks - 1
     assert operations.size == max(N * math.ceil(V / chunks), V * D)  # chunks of one size
+    assert operations.alive == 1  # each goes before the next is made
 
 
 class Operations(TorchDispatchMode):
-    """Notes the size of the largest tensor that any operation makes, and the number of matrix products."""
+    """Notes the largest tensor that any operation makes, the matrix products, and how many chunks of logits live at a time."""
 
     size = 0
     products = 0
+    alive = 0
+
+    def __init__(self):
+        super().__init__()
+        self.made = []
 
     def __torch_dispatch__(self, function, types, arguments=(), options=None):
         result = function(*arguments, **(options or {}))
         made = [part.numel() for part in tree_leaves(result) if isinstance(part, torch.Tensor)]
         self.size = max([self.size, *made])
         self.products += "mm" in str(function)
+        if function is torch.ops.aten.mm.default and len(result) == N and result.shape[1] not in (1, D):
+            self.made.append(StorageWeakRef(result.untyped_storage()))
+        self.alive = max(self.alive, sum(not logits.expired() for logits in self.made))
         return result
 
 
