@@ -5,7 +5,7 @@
 
 The models are of the small preset.
 DATA is a folder from scripts/preprocess.sh --dataset ptb, or one of a part of its training text. Runs: tied, groc,
-groc-sampled-RHO (sampled updates) and groc-sparse-P (the paper's sparse updates); -bf16 behind a name for the encoder's
+groc-sampled-RHO (sampled updates) and groc-sparse-P (the paper's sparse updates); -bf16 behind a name for
 products in bfloat16. Each with several learning rates, constant after 100 updates of warm-up or (--decay) falling linearly to
 zero over --updates, and several seeds. Seconds are updates times the median update's, so that a
 disturbance in one run does not count. A run goes on past --updates until it has trained for --seconds, so that all can
@@ -36,7 +36,7 @@ def model_options(name: str) -> list[str]:
     """Return the options of a run by its name."""
     if name == "tied":
         return ["--output-head", "tied"]
-    options = ["--output-head", "compositional_output"] + ["--encode-in-bf16"] * name.endswith("-bf16")
+    options = ["--output-head", "compositional_output"] + ["--autocast-bf16"] * name.endswith("-bf16")
     kind, _, value = name.removesuffix("-bf16").replace("groc", "").strip("-").partition("-")
     flags = {"": [], "sampled": ["--sampled-update-fraction", value], "sparse": ["--full-update-prob", value]}
     if kind not in flags:

@@ -3,7 +3,7 @@
     python benchmarks/scaling.py --out DIR [--sizes 10000 33000 80000 200000 | --data DATA] [--runs floor tied lookup full ...]
 
 Runs: any head by its name, full (compositional_output), sparse-P, sampled-RHO; corrected-RHO (sampled, with corrections and the
-small preset's cheaper word encoder); -bf16 behind a name for the products of the encoder in bfloat16, -awd for dropout of the
+small preset's cheaper word encoder); -bf16 behind a name for products in bfloat16, -awd for dropout of the
 LSTM's weights; and floor: the bare matrix products of a full step, forward and backward, and nothing else.
 Time is that of a training step (forward, backward, clipping, Adam), relative to tied at the same V in the same run. Every run is
 a process of its own, so its peak memory is its own. --step-by-step times all runs in one process, where a disturbance meets all
@@ -58,7 +58,7 @@ class Model(nn.Module):
         depth = PRESETS["groc_lstm_lm_ptb_deep_residual"].options["output_depth"] if kind == "deep_residual" else depth
         options = dict(output_depth=depth, output_dropout=0.2, output_head=kind if kind in HEADS else "compositional_output")
         options |= {"char_filters": filters, "correction_dim": dim, **(CORRECTED if kind == "corrected" else {})}
-        settings = {**head_settings(HeadConfig(**options)), "encoding_chunk": chunk, "encode_in_bf16": BF16 in run}
+        settings = {**head_settings(HeadConfig(**options)), "encoding_chunk": chunk}
         words = [str(i) for i in range(size)]
         vocabulary = vocabulary_of(size, range(1, 7), folder) if needs_spellings(settings) else None
         embedding, output = build_embedding(words, dim, settings), build_head(words, dim, settings)
@@ -106,7 +106,7 @@ class Training:
         torch.manual_seed(1)
         self.model = Model(run, size, args.out, **SHAPES[args.shape], chunk=args.encoding_chunk).to(self.device).train()
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3)
-        self.state = None
+        self.state, self.rounds = None, BF16 in run
 
     def step(self, number: int) -> None:
         # words as frequent as in text: Zipf's law
@@ -115,7 +115,8 @@ class Training:
         matrices = self.model.matrices
         matrices.begin_step(number, tokens.unique())
         self.optimizer.zero_grad()
-        loss, self.state = self.model(tokens[:-1], tokens[1:], self.state)
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.rounds):
+            loss, self.state = self.model(tokens[:-1], tokens[1:], self.state)
         loss.div(STREAMS * BLOCK).backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), 0.1)
         if matrices.is_frozen():

@@ -131,7 +131,7 @@ def main() -> None:
     parser.add_argument("--caches", nargs="+", choices=(*CACHES, NGRAM, *DYNAMIC), default=CACHES)
     learning = OPTIONS["dynamic_parameters"]
     parser.add_argument("--dynamic-parameters", choices=learning.kind, default=learning.default, help="what learns, if anything")
-    parser.add_argument("--in-bf16", action="store_true", help="GroC's products in bfloat16, on CPUs that have it")
+    parser.add_argument("--in-bf16", action="store_true", help="matrix products in bfloat16, on CPUs that have it")
     args = parser.parse_args()
     if not (args.domain or args.temporal):
         parser.error("give --domain NAME=PATH, or --temporal FOLDER, or both")
@@ -275,7 +275,7 @@ def train(args, data: Path, save: Path, options: list[str], model: str, updates:
     kind = SCALES[args.scale].models[model]
     updates = round((updates or args.updates) * kind.updates)
     if not (save / "done").exists():
-        precision = ["--encode-in-bf16"] * (args.in_bf16 and "--output-head tied" not in kind.options)
+        precision = ["--autocast-bf16"] * args.in_bf16
         chosen = [*kind.options.split(), *options]
         numbers = {"updates": updates, "interval": max(1, updates // 6)}
         chosen = [part.format(**numbers) if isinstance(part, str) else part for part in chosen]

@@ -38,7 +38,7 @@ class Given(NamedTuple):
         dataset: the name of the text in presets
         data: its data folder
         scale: of the models
-        in_bf16: GroC's products in bfloat16 as well
+        in_bf16: GroC in bfloat16 as well
         path: of the model that is analysed
         others: the paths of all other rows' models by label
     """
@@ -86,7 +86,7 @@ def _speed(given: Given) -> list[Any]:
     named |= {f"GroC, {share:.0%} full updates": f"{groc} --full-update-prob {share} --seed {seed}" for share in _SHARES}
     named["GroC, sampled updates, 10%"] = f"{groc} --sampled-update-fraction 0.1"
     if given.in_bf16:
-        named |= {f"{label}, bfloat16": f"{named[label]} --encode-in-bf16" for label in ("GroC", "GroC, sampled updates, 10%")}
+        named |= {f"{label}, bfloat16": f"{named[label]} --autocast-bf16" for label in ("GroC", "GroC, sampled updates, 10%")}
     options = ["--updates", _COUNTED + 1, "--rounds", 2, "--models", *(f"{label}={arch}" for label, arch in named.items())]
     return ["training-speed", "--data", given.data, *options]
 

@@ -31,7 +31,7 @@ from fairseq_groc.presets import PRESETS
 from fairseq_groc.programs import BIN, MEMORY, PLUGIN, held, run
 from fairseq_groc.registry import flag
 
-IN_BF16 = "--encode-in-bf16"
+IN_BF16 = "--autocast-bf16"
 UNIFORM = (0.0, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)  # weights of the uniform distribution that are tried on validation text
 MADE, COST, LOG = "made.json", "cost.json", "train.log"  # of a run: how and on what; what training and validation took
 SETTABLE = {key for scale in SCALES.values() for setting in scale.grid for key in setting}
@@ -54,7 +54,7 @@ def main() -> None:
         "--setting", type=setting_of, nargs="+", help="try these in place of the grid: lr=0.003,output_dropout=0.2"
     )
     parser.add_argument("--lexicon-path", help="for rows that read a lexicon and name none (default: this machine's WordNet)")
-    parser.add_argument("--in-bf16", action="store_true", help="the word encoder's products in bfloat16, on CPUs that have it")
+    parser.add_argument("--in-bf16", action="store_true", help="matrix products in bfloat16, on CPUs that have it")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="each a run with the settings that the first one chose")
     parser.add_argument("--code-changed", action="store_true", help="go on with runs that other code began; made.json tells")
     args = parser.parse_args()
@@ -258,8 +258,8 @@ def model_options(args, preset: str, scale: Scale) -> list[str]:
     options = options_of(preset, scale)
     flags = [str(part) for key, value in options.items() for part in (flag(key), value)]
     if HEADS[options["output_head"]].embedding == "compositional":
-        flags += scale.compositional.split() + [IN_BF16] * args.in_bf16
-    return ["--arch", "groc_lstm_lm", *flags]
+        flags += scale.compositional.split()
+    return ["--arch", "groc_lstm_lm", *flags, *[IN_BF16] * args.in_bf16]
 
 
 def figures(log: Path) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import torch
@@ -27,17 +26,6 @@ SURFACE = {  # options besides --char-filters, which all that reads spellings ha
     "highway_layers": Option(1, "highway layers over the character features", "natural"),
 }
 DEFAULT_CHUNK = 32_768  # forms at a time: up to 3 GB with the released model's filters
-
-
-def products_in(precision: torch.dtype | None, like: Tensor) -> AbstractContextManager[Any]:
-    """Make matrix products in *precision* on the device of a tensor; None: as they are made there."""
-    return nullcontext() if precision is None else torch.autocast(like.device.type, dtype=precision)
-
-
-def project(linear: nn.Linear, x: Tensor, precision: torch.dtype | None) -> Tensor:
-    """Apply *linear* in *precision* and return the type of its weights; None: as it is."""
-    with products_in(precision, x):
-        return linear(x) if precision is None else linear(x).to(linear.weight.dtype)
 
 
 def filter_widths(counts: Sequence[int]) -> list[tuple[int, int]]:
@@ -69,7 +57,6 @@ class SurfaceEncoder(nn.Module):
         filters: (width, count) pairs; their counts add up to C
         highway_layers: how many highway layers follow
         chunk: forms that are encoded at a time
-        training_precision: type of matrix products in training; None: that of the parameters
         units: of spellings, bytes or characters
     """
 
@@ -80,12 +67,11 @@ class SurfaceEncoder(nn.Module):
         filters: Sequence[tuple[int, int]],
         highway_layers: int,
         chunk: int = DEFAULT_CHUNK,
-        training_precision: torch.dtype | None = None,
         units: str = "bytes",
     ):
         super().__init__()
         self.widths = [width for width, _ in filters]
-        self.chunk, self.training_precision = chunk, training_precision
+        self.chunk = chunk
         self.characters = nn.Embedding(num_symbols(units), char_embed_dim)
         self.filters = nn.ModuleList(nn.Linear(width * char_embed_dim, count) for width, count in filters)
         features = sum(count for _, count in filters)
@@ -96,14 +82,8 @@ class SurfaceEncoder(nn.Module):
     def from_settings(cls, dim: int, settings: dict[str, Any]) -> SurfaceEncoder:
         filters = filter_widths(settings["char_filters"])
         chunk = settings.get("encoding_chunk", DEFAULT_CHUNK)
-        precision = torch.bfloat16 if settings.get("encode_in_bf16") else None
         size, highways, units = (settings[name] for name in ("char_embed_dim", "highway_layers", "spelling_units"))
-        return cls(dim, size, filters, highways, chunk, precision, units)
-
-    @property
-    def precision(self) -> torch.dtype | None:
-        """The type of matrix products in training, ``training_precision``; None: that of the parameters."""
-        return self.training_precision if self.training else None
+        return cls(dim, size, filters, highways, chunk, units)
 
     def forward(self, vocabulary: Vocabulary, forms: Tensor | None = None) -> Tensor:
         """Return the encodings of some forms, (f, d), by their numbers; None: of all.
@@ -113,7 +93,7 @@ class SurfaceEncoder(nn.Module):
         return self._in_chunks(self._encode, vocabulary, forms)
 
     def features(self, vocabulary: Vocabulary, forms: Tensor | None = None) -> Tensor:
-        """Return what the projection gets, (f, C), in the type that its product is made in."""
+        """Return what the projection gets, (f, C)."""
         return self._in_chunks(self._features, vocabulary, forms)
 
     def _in_chunks(self, encode: Callable[..., Tensor], vocabulary: Vocabulary, forms: Tensor | None) -> Tensor:
@@ -127,7 +107,7 @@ class SurfaceEncoder(nn.Module):
         return torch.cat([checkpoint(encode, vocabulary, chunk, use_reentrant=False) for chunk in bar])
 
     def _encode(self, vocabulary: Vocabulary, forms: Tensor | None) -> Tensor:
-        return project(self.projection, self._features(vocabulary, forms), self.precision)
+        return self.projection(self._features(vocabulary, forms))
 
     def _features(self, vocabulary: Vocabulary, forms: Tensor | None) -> Tensor:
         ngrams, windows = zip(*(vocabulary.spellings(width) for width in self.widths), strict=True)
@@ -135,8 +115,7 @@ class SurfaceEncoder(nn.Module):
         weights, biases = [f.weight for f in filters], [f.bias for f in filters]
         pooled = convolve_and_pool(ngrams, windows, self.characters.weight, weights, biases, forms)  # (f, C)
         # relu after the maximum: it is monotonic, and there are fewer forms than n-grams
-        with products_in(self.precision, pooled):
-            return self.highways(pooled.relu_())
+        return self.highways(pooled.relu_())
 
 
 @register_embedding(
@@ -226,9 +205,7 @@ class CompositionalEmbedding(WordEmbedding):
         """Return W_c [c ; r ; d] from its parts, (n, d) each."""
         if self.compose is None:
             return parts[0]
-        precision = self.surface.precision
-        joined = torch.cat([part.to(precision or part.dtype) for part in parts], dim=1)  # rounded first: half as much to copy
-        return project(self.compose, joined, precision)
+        return self.compose(torch.cat(parts, dim=1))
 
     def parts(self, vocabulary: Vocabulary) -> list[Bags]:
         """Return every word's bags of forms that it is composed from, besides its own."""

@@ -93,8 +93,7 @@ def computation_of(cfg: Any, embedding: type[WordEmbedding]) -> dict[str, Any]:
     updates = Updates(cfg.full_update_prob, cfg.sampled_update_fraction, cfg.refresh_interval, cfg.seed)
     if (updates.fraction < 1 and not embedding.can_be_sampled) or (updates.probability < 1 and embedding.is_table):
         logger.warning("sparse and sampled updates change nothing: only compositional word embeddings are computed")
-    options = {name: getattr(cfg, name) for name in ("encoding_chunk", "encode_in_bf16")}
-    return {"computation": options, "updates": updates, "file": file}
+    return {"computation": {"encoding_chunk": cfg.encoding_chunk}, "updates": updates, "file": file}
 
 
 def begin_corrections(corrections: Corrections, cfg: Any, dictionary: Any) -> None:
@@ -104,6 +103,16 @@ def begin_corrections(corrections: Corrections, cfg: Any, dictionary: Any) -> No
     counts = torch.stack([count_occurrences(text, len(dictionary)) for text in texts]).sum(0)
     number = corrections.begin(counts, cfg.correction_min_count)
     logger.info(f"corrections: {number:,} of {len(dictionary):,} words of the dictionary get one")
+
+
+def with_bf16_products(criterion: Any) -> Any:
+    """Return the criterion with matrix products in bfloat16; parameters, their gradients and the loss stay as they are."""
+
+    def loss(model: Any, sample: dict[str, Any]) -> Any:
+        with torch.autocast(sample["target"].device.type, torch.bfloat16):
+            return criterion(model, sample)
+
+    return loss
 
 
 @contextmanager

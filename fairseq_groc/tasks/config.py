@@ -80,12 +80,9 @@ class WordnetLexiconConfig(HeadConfig, AdapterConfig, ResumingConfig):  # type: 
         default=DEFAULT_CHUNK,
         metadata={"help": "encode so many forms at a time where there are more than twice as many: less memory, more time"},
     )
-    encode_in_bf16: bool = field(
+    autocast_bf16: bool = field(
         default=False,
-        metadata={
-            "help": "in training, the word encoder's products in bfloat16: about twice as fast on CPUs that have it, "
-            "slower on others"
-        },
+        metadata={"help": "in training, matrix products in bfloat16: faster on CPUs that have it, slower on others"},
     )
     export_embeddings: Optional[str] = field(
         default=None, metadata={"help": "file of all words' embeddings in scoring: read if it fits, else written"}
@@ -93,6 +90,7 @@ class WordnetLexiconConfig(HeadConfig, AdapterConfig, ResumingConfig):  # type: 
     seed: int = II("common.seed")
     fp16: bool = II("common.fp16")
     bf16: bool = II("common.bf16")
+    amp: bool = II("common.amp")
     tpu: bool = II("common.tpu")
     cpu: bool = II("common.cpu")
     train_subset: str = II("dataset.train_subset")

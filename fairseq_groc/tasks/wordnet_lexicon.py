@@ -33,6 +33,7 @@ from fairseq_groc.tasks.building import (
     lexicon_vocabulary,
     slowed,
     warn_of_empty_parts,
+    with_bf16_products,
 )
 from fairseq_groc.tasks.checks import (
     check_criterion,
@@ -209,6 +210,8 @@ class WordnetLexiconTask(StreamTask):
             sample = {**sample, "net_input": net_input}
         elif block is not None:
             self._block_lengths.append(block.end - block.begin)
+        if self.cfg.autocast_bf16:
+            criterion = with_bf16_products(criterion)
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 
     def optimizer_step(self, optimizer: Any, model: Any, update_num: int) -> None:

@@ -93,7 +93,7 @@ GIVEN = {
     "sampled_update_fraction": 0.5,
     "refresh_interval": 7,
     "encoding_chunk": 1000,
-    "encode_in_bf16": True,
+    "autocast_bf16": True,
     "any_lexicon": True,
     "export_embeddings": "FILE",
     "decoder_embed_dim": 11,

@@ -152,21 +152,6 @@ def test_features_are_stale_until_they_are_drawn_or_refreshed(embedding, vocabul
     torch.testing.assert_close(embed(3), now, rtol=0, atol=1e-13)
 
 
-def test_products_in_bfloat16_are_for_training_alone(embedding, vocabulary, gradients):
-    embedding = embedding.float()
-    weights = torch.randn(vocabulary.num_words, 4)
-    exact, expected = embedding(vocabulary), gradients(embedding(vocabulary), weights, embedding)
-    embedding.surface.training_precision = torch.bfloat16
-    rounded = embedding(vocabulary)
-    assert rounded.dtype == torch.float32 and not torch.equal(rounded, exact)
-    torch.testing.assert_close(rounded, exact, rtol=2e-2, atol=2e-2)
-    for a, b in zip(gradients(rounded, weights, embedding), expected, strict=True):
-        assert (a - b).norm() <= 2e-2 * b.norm()
-    sampled = SampledUpdates(0.3, 10, seed=1).embed(embedding, vocabulary, Step(0, torch.tensor([4])))
-    assert sampled.dtype == torch.float32 and (sampled - exact).norm() <= 2e-2 * exact.norm()
-    assert torch.equal(embedding.eval()(vocabulary), exact)
-
-
 def matrices_of(embedding, vocabulary, **updates):
     head = CompositionalOutput(4, OutputNetwork(4, 1, "relu", 0.0), "identity").double()
     impossible = torch.zeros(vocabulary.num_words, dtype=torch.bool)

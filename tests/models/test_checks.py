@@ -30,13 +30,20 @@ from fairseq_groc.tasks.config import WordnetLexiconConfig
 @pytest.mark.parametrize("asked", [True, False])
 def test_emulated_bfloat16_is_warned_of(monkeypatch, caplog, features, warns, asked):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: features, raising=False)
-    check_machine(SimpleNamespace(encode_in_bf16=asked, cpu=True, fp16=False, tpu=False))
+    check_machine(SimpleNamespace(autocast_bf16=asked, cpu=True, fp16=False, bf16=False, amp=False, tpu=False))
     assert ("no bfloat16 of its own" in caplog.text) == (warns and asked)
+
+
+@pytest.mark.parametrize("other", ["fp16", "bf16", "amp"])
+def test_one_way_of_rounding(other):
+    given = {"autocast_bf16": True, "cpu": False, "fp16": False, "bf16": False, "amp": False, "tpu": False, other: True}
+    with pytest.raises(OptionError, match="--autocast-bf16, --fp16, --amp and common.bf16 are four ways to round: give one"):
+        check_machine(SimpleNamespace(**given))
 
 
 def test_an_older_torch_cannot_tell(monkeypatch, caplog):
     monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
-    check_machine(SimpleNamespace(encode_in_bf16=True, cpu=True, fp16=False, tpu=False))
+    check_machine(SimpleNamespace(autocast_bf16=True, cpu=True, fp16=False, bf16=False, amp=False, tpu=False))
     assert not caplog.records
 
 

@@ -10,7 +10,9 @@ from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.embeddings.rows import NewRows
 from fairseq_groc.embeddings.sampled_updates import Updates, is_frozen
 from fairseq_groc.embeddings.sampled_words import SampledWords
+from fairseq_groc.encoders import ENCODERS
 from fairseq_groc.errors import OptionError
+from fairseq_groc.heads import HEADS
 from fairseq_groc.models.building import embedding_of
 from fairseq_groc.tasks.building import begin_corrections, computation_of
 from fairseq_groc.tasks.config import WordnetLexiconConfig
@@ -42,10 +44,10 @@ class WithMomentum(Backward):
         self.adam.step()
 
 
-def reading(model, lines, vary_bptt):
+def reading(model, lines, vary_bptt=False, autocast_bf16=False):
     """Return a task that trains the model, blocks of 5 tokens of two streams, and the criterion."""
     dictionary = model.decoder.dictionary
-    task = WordnetLexiconTask(Namespace(vary_bptt=vary_bptt, tokens_per_sample=5), dictionary)
+    task = WordnetLexiconTask(Namespace(vary_bptt=vary_bptt, tokens_per_sample=5, autocast_bf16=autocast_bf16), dictionary)
     task._decoders.append(model.decoder)
     dataset = StreamDataset(lines, "train", dictionary, independent_lines=False, carries_state=True)
     return task, [dataset[plan] for plan in dataset.plan(1, 2, 1, 5)], CrossEntropyCriterion(task, False)
@@ -96,7 +98,7 @@ def test_the_state_matters(trained):
 def test_a_frozen_step_moves_the_rest_alone(model_of, as_lines):
     model = model_of(WORDS).train()
     model.decoder.matrices.updates = Updates(probability=0.5)
-    task, text, criterion = reading(model, as_lines([4, 5, 6, 7, 8] * 6 + [2]), vary_bptt=False)
+    task, text, criterion = reading(model, as_lines([4, 5, 6, 7, 8] * 6 + [2]))
     optimizer = WithMomentum(model.parameters())
     kinds = []
     for number in range(8):
@@ -112,9 +114,38 @@ def test_a_frozen_step_moves_the_rest_alone(model_of, as_lines):
     assert True in kinds[kinds.index(False) :]  # by then it has momentum
 
 
+ROUNDED = {
+    **{head: {"head": head} for head in HEADS},
+    **{encoder: {"head": "tied", "encoder": encoder} for encoder in ENCODERS},
+    "sampled": {"computation": {"updates": Updates(fraction=0.3, interval=2)}},
+    "sampled and corrected": {"computation": {"updates": Updates(fraction=0.3, interval=2)}, "corrections": "both"},
+}
+
+
+@pytest.mark.parametrize("options", ROUNDED.values(), ids=ROUNDED)
+def test_products_in_bfloat16_change_a_step_by_as_much(model_of, as_lines, options):
+    """Also where a step computes with a weight without its gradient before it does with it."""
+    lines = as_lines([4, 5, 6, 7, 8, 9] * 6 + [2])
+    losses, gradients = [], []
+    for rounded in (False, True):
+        model = model_of(WORDS, **options, init_range=0.5)
+        task, text, criterion = reading(model, lines, autocast_bf16=rounded)
+        for number in range(3):
+            model.zero_grad()
+            losses.append(task.train_step(text[number], model, criterion, Backward(), number)[0].item())
+        gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
+    assert losses[:3] != losses[3:] and losses[:3] == pytest.approx(losses[3:], rel=0.02)
+    for name, exact in gradients[0].items():
+        near = gradients[1][name]
+        assert (exact is None) == (near is None)
+        if exact is not None:
+            assert near.dtype == exact.dtype == torch.float32
+            if exact.norm() > 1e-4:  # the loss does not depend on an offset of all words' biases
+                assert (near - exact).norm() <= 0.1 * exact.norm(), name
+
+
 OPTIONS = dict(
     encoding_chunk=9,
-    encode_in_bf16=True,
     full_update_prob=0.3,
     sampled_update_fraction=0.2,
     refresh_interval=5,
@@ -133,12 +164,12 @@ def test_options_reach_the_word_embeddings(model_of):
     words = matrices_of(model_of, **OPTIONS)
     assert words.updates == (0.3, 0.2, 5, 7)
     assert (words.sampled.fraction, words.sampled.interval, words.sampled.seed) == (0.2, 5, 7)
-    assert (words.embedding.surface.chunk, words.embedding.surface.training_precision) == (9, torch.bfloat16)
+    assert words.embedding.surface.chunk == 9
     corrected = matrices_of(model_of, corrections="both", **OPTIONS)
     assert isinstance(corrected.sampled, SampledWords) and corrected.sampled.embeddings.interval == 5
     assert corrected.corrections.rows.new == (False, 0.0)  # a word that is new is its composed self
     plain = matrices_of(model_of)
-    assert plain.sampled is None and plain.embedding.surface.training_precision is None
+    assert plain.sampled is None
     rows = matrices_of(model_of, "tied", **OPTIONS)
     assert rows.updates.probability == 1 and rows.sampled is None
     assert rows.embedding.new == (True, 0.3)
