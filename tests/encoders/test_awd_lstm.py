@@ -6,6 +6,8 @@ import warnings
 import pytest
 import torch
 from equations import naive
+from fairseq.distributed import LegacyDistributedDataParallel
+from torch import nn
 
 from fairseq_groc.encoders.awd_lstm import AWDLSTMEncoder
 from fairseq_groc.encoders.lstm import LSTMEncoder, run
@@ -99,6 +101,14 @@ def reloaded(module):
     return other
 
 
+@pytest.fixture
+def one_worker():
+    """A process group of this process alone."""
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
 WAYS = {
     "as it was made": lambda module: module,
     "to": lambda module: module.float().to("cpu").double(),
@@ -106,17 +116,21 @@ WAYS = {
     "deepcopy": copy.deepcopy,
     "pickle": pickled,
     "train and eval": lambda module: module.eval().train(),
+    "DataParallel": nn.DataParallel,
+    "DistributedDataParallel": nn.parallel.DistributedDataParallel,
+    "fairseq's own": lambda module: LegacyDistributedDataParallel(module, torch.distributed.group.WORLD),
 }
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_weights_are_dropped_and_train_whatever_becomes_of_the_module(x, way):
+def test_weights_are_dropped_and_train_whatever_becomes_of_the_module(x, way, one_worker):
     """A step moves the weights themselves, where they were not dropped, and the next pass reads what it left."""
-    module = WAYS[way](encoder())
-    assert not torch.equal(module(x)[0], module(x)[0])
+    called = WAYS[way](encoder())
+    module = getattr(called, "module", called)
+    assert not torch.equal(called(x)[0], called(x)[0])
     before = {name: parameter.detach().clone() for name, parameter in module.named_parameters()}
     assert before.keys() == dict(plain().named_parameters()).keys()  # names are the plain LSTM's, so checkpoints are
-    module(x)[0].square().sum().backward()
+    called(x)[0].square().sum().backward()
     torch.optim.SGD(module.parameters(), lr=0.1).step()
     for name, parameter in module.named_parameters():
         dropped = parameter.grad == 0
@@ -124,7 +138,7 @@ def test_weights_are_dropped_and_train_whatever_becomes_of_the_module(x, way):
         assert torch.equal(parameter == before[name], dropped)
     other = plain()
     other.load_state_dict(module.state_dict())
-    assert torch.equal(module.eval()(x)[0], other.eval()(x)[0])
+    assert torch.equal(called.eval()(x)[0], other.eval()(x)[0])
 
 
 def test_gradients_go_through_the_mask(x):
