@@ -23,7 +23,7 @@ import torch
 
 __version__ = "0.2.0"  # here alone: pyproject.toml reads it
 
-from fairseq_groc.logs import WARNINGS, at_least
+from fairseq_groc.logs import WARNINGS, at_least, quiet_libraries
 
 _MISSING: Exception | None = None
 
@@ -48,6 +48,8 @@ except Exception as error:  # missing, or broken: fairseq 0.12.2 fails with Valu
     _MISSING = error
     if not (isinstance(error, ModuleNotFoundError) and error.name == "fairseq"):  # whoever has installed one wants it
         require_fairseq()
+
+quiet_libraries()
 
 # large blocks in huge pages: the system clears far fewer of them anew at each step on CPUs
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")

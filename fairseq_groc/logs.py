@@ -10,7 +10,13 @@ logging.addLevelName(NOTICE, "NOTICE")  # where a library's format shows it
 FAIRSEQ = dict.fromkeys(("fairseq", "fairseq_cli"), logging.WARNING)
 OURS = "fairseq_groc"
 WARNINGS = {**FAIRSEQ, OURS: logging.WARNING}  # all that a program gets to see
-LIBRARIES = dict.fromkeys(("filelock", "faiss"), logging.WARNING)
+LIBRARIES = ("faiss", "filelock", "matplotlib", "numba")
+
+
+def quiet_libraries() -> None:
+    """Let libraries whose level nobody has set show warnings alone: fairseq's root logger lets debugging through."""
+    for logger in map(logging.getLogger, LIBRARIES):
+        logger.setLevel(logger.level or logging.WARNING)
 
 
 @contextmanager
@@ -33,7 +39,7 @@ def of_commands(verbose: bool) -> dict[str, int]:
     Args:
         verbose: also what fairseq and the package say of their work
     """
-    return {**LIBRARIES, **({} if verbose else {**FAIRSEQ, OURS: NOTICE})}
+    return {} if verbose else {**FAIRSEQ, OURS: NOTICE}
 
 
 def show_log(anew: bool = False) -> None:

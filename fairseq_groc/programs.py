@@ -2,7 +2,6 @@
 
 import ctypes
 import json
-import logging
 import os
 import signal
 import subprocess
@@ -74,7 +73,6 @@ def _end_with_parent() -> None:
 @contextmanager
 def held(path: Path) -> Iterator[None]:
     """Keep other commands, that may run beside this one, from writing the same; say so where they are waited for."""
-    logging.getLogger("filelock").setLevel(logging.WARNING)  # fairseq's root logger lets debugging through
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(f"{path}.lock")
     try:

@@ -10,7 +10,6 @@
 import argparse
 import contextlib
 import json
-import logging
 import os
 import re
 import shlex
@@ -65,7 +64,6 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, help="stop cleanly after so many")
     parser.add_argument("--code-changed", action="store_true", help="go on with runs that other code has begun")
     args = parser.parse_args()
-    logging.getLogger("filelock").setLevel(logging.WARNING)  # fairseq's root logger lets debugging through
     {"start": start, "run": work, "stop": stop, "status": status}[args.action](args)
 
 

@@ -1,7 +1,6 @@
 """Results: tables as text, numbers as JSON, pictures with matplotlib."""
 
 import json
-import logging
 import math
 import os
 import re
@@ -122,7 +121,6 @@ def pyplot() -> Any:
     Raises:
         OptionError: matplotlib is not installed.
     """
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # the root logger is talkative
     try:
         import matplotlib
     except ImportError:

@@ -5,15 +5,12 @@ Every kernel works in one fixed order, so results do not depend on the number of
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import numba
 import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
-
-logging.getLogger("numba").setLevel(logging.WARNING)  # fairseq's root logger lets debugging through
 
 Array = NDArray[Any]
 

@@ -1,6 +1,7 @@
 """A trained model in a program: quiet, with the figures of score, in processes; and words that doors read as <unk> by name."""
 
 import concurrent.futures
+import logging
 import multiprocessing
 import pickle
 import subprocess
@@ -15,6 +16,7 @@ import fairseq_groc
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.loading import load
 from fairseq_groc.lexicon import FileLexicon
+from fairseq_groc.logs import LIBRARIES, quiet_libraries
 
 LINES = ["the cat sat", "", "the dog saw a hound", "the cat sat on the mat"]
 
@@ -35,6 +37,15 @@ def test_nothing_is_said_below_a_warning(corpus, models):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment())
     assert done.returncode == 0 and done.stdout == "", done.stderr
     assert done.stderr.count("\n") == 1 and "WARNING" in done.stderr and "'okapi' is not in the vocabulary" in done.stderr
+
+
+def test_other_libraries_show_warnings_alone_unless_somebody_asks(monkeypatch):
+    loggers = [logging.getLogger(name) for name in LIBRARIES]
+    assert all(logger.level == logging.WARNING for logger in loggers)
+    for logger, level in zip(loggers, (logging.DEBUG, logging.NOTSET), strict=False):
+        monkeypatch.setattr(logger, "level", level)
+    quiet_libraries()
+    assert [logger.level for logger in loggers[:2]] == [logging.DEBUG, logging.WARNING]
 
 
 @pytest.mark.parametrize("options", [{}, {"uniform_weight": 0.1, "local_weight": 0.2}])
