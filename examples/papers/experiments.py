@@ -146,6 +146,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             _corrected("twice as many words composed in a step", "--sampled-update-fraction 0.1"),
             _corrected("no relations, no definitions", "--lexicon-parts none"),
             _corrected("composed words learn as fast as the rest", "--composed-lr-scale 1"),
+            _corrected("products in bfloat16", "--autocast-bf16"),
         ],
         ("ptb",),
         varied=True,

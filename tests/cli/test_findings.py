@@ -35,6 +35,19 @@ def test_small_groc_with_corrections_leads_on_every_text(text):
     assert max(found.values()) < json.loads((RESULTS / f"table-2-{text}.json").read_text())["ngram"]["test"]
 
 
+def test_steps_in_bfloat16_take_so_much_of_their_time():
+    shares = {}
+    for name in ("scaling", "scaling-ptb"):
+        printed = json.loads((ROOT / "benchmarks" / "results" / "printed" / f"{name}.json").read_text())["printed"]
+        steps = {line.split()[1]: float(line.split()[2].replace(",", "")) for line in printed[2:]}
+        shares[name] = {run: steps[f"{run}-bf16"] / steps[run] for run in steps if f"{run}-bf16" in steps}
+        assert name != "scaling" or steps["corrected-0.05-bf16"] < steps["tied"]
+    assert all(0.55 < share < 0.75 for share in shares["scaling"].values()) and len(shares["scaling"]) == 3
+    assert shares["scaling-ptb"]["sampled-0.1"] < 0.55
+    found = perplexities("corrections-ptb-quarter")
+    assert abs(found["products in bfloat16"] / found[OURS] - 1) < 0.005
+
+
 def test_corrections_and_groc_are_close_when_training_lasts_longer():
     rows = rows_of("table-2-ptb-quarter-long")
     ours, groc = ([round(run["uniform"]["test"], 1) for run in rows[label]["runs"]] for label in (OURS, "GroC"))
