@@ -115,7 +115,7 @@ class Training:
         matrices = self.model.matrices
         matrices.begin_step(number, tokens.unique())
         self.optimizer.zero_grad()
-        with torch.autocast(self.device, torch.bfloat16, enabled=self.rounds):
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.rounds, cache_enabled=False):  # as in training
             loss, self.state = self.model(tokens[:-1], tokens[1:], self.state)
         loss.div(STREAMS * BLOCK).backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), 0.1)

@@ -66,12 +66,15 @@ class CarriedState:
     def load_state_dict(self, saved: dict[str, Any], device: torch.device, dtype: torch.dtype) -> None:
         """Take what ``state_dict`` returned, numbers with a point as *dtype*."""
 
-        def moved(tensor: Tensor) -> Tensor:
-            return tensor.to(device, dtype if tensor.is_floating_point() else None)
+        def moved(state: State) -> State:
+            return apply_to_sample(lambda tensor: tensor.to(device), in_type(state, dtype))
 
-        self._states = {
-            text: {tuple(key): apply_to_sample(moved, state) for key, state in states} for text, states in saved.items()
-        }
+        self._states = {text: {tuple(key): moved(state) for key, state in states} for text, states in saved.items()}
+
+
+def in_type(state: State, dtype: torch.dtype) -> State:
+    """Return the state with its numbers with a point as *dtype*."""
+    return apply_to_sample(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor, state)
 
 
 def reordered(state: State, order: Tensor) -> State:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from fairseq_groc.data.streams import Block
 from fairseq_groc.embeddings import EMBEDDINGS
 from fairseq_groc.encoders import ENCODERS, LineContexts, PrefixEncoder, State
-from fairseq_groc.encoders.carried import CarriedState, reordered
+from fairseq_groc.encoders.carried import CarriedState, in_type, reordered
 from fairseq_groc.errors import OptionError
 from fairseq_groc.heads import HEADS
 from fairseq_groc.options import (
@@ -138,7 +138,8 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
         if incremental_state is not None:
             self.set_incremental_state(incremental_state, "encoder", {"state": after})
         elif block is not None:
-            self.carried[self.training].after(block, after)
+            dtype = next(self.parameters()).dtype  # autocast rounds states: what is resumed goes on from the type that is saved
+            self.carried[self.training].after(block, in_type(after, dtype))
 
     def reorder_incremental_state(self, incremental_state: dict[str, Any] | None, new_order: Tensor) -> None:
         cached = self._incremental(incremental_state)

@@ -109,7 +109,8 @@ def with_bf16_products(criterion: Any) -> Any:
     """Return the criterion with matrix products in bfloat16; parameters, their gradients and the loss stay as they are."""
 
     def loss(model: Any, sample: dict[str, Any]) -> Any:
-        with torch.autocast(sample["target"].device.type, torch.bfloat16):
+        # no cache: before PyTorch 2.11 it keeps weights cast under no_grad (sampled updates), and they would have no gradient
+        with torch.autocast(sample["target"].device.type, torch.bfloat16, cache_enabled=False):
             return criterion(model, sample)
 
     return loss

@@ -1,11 +1,14 @@
 """The task's training step: whose state it carries, and what a repeated or an empty step may touch."""
 
+import itertools
 from argparse import Namespace
 
 import pytest
 import torch
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
+from fairseq.utils import apply_to_sample
 
+from fairseq_groc.criterions.chunked_cross_entropy import ChunkedCrossEntropyCriterion
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.embeddings.rows import NewRows
 from fairseq_groc.embeddings.sampled_updates import Updates, is_frozen
@@ -114,9 +117,17 @@ def test_a_frozen_step_moves_the_rest_alone(model_of, as_lines):
     assert True in kinds[kinds.index(False) :]  # by then it has momentum
 
 
+def types_of(sample):
+    found = set()
+    apply_to_sample(lambda tensor: found.add(tensor.dtype), sample)
+    return found
+
+
+SEED = next(seed for seed in itertools.count() if is_frozen(0.5, seed, 2))  # the last step that is taken
 ROUNDED = {
     **{head: {"head": head} for head in HEADS},
     **{encoder: {"head": "tied", "encoder": encoder} for encoder in ENCODERS},
+    "sparse": {"computation": {"updates": Updates(probability=0.5, seed=SEED)}},
     "sampled": {"computation": {"updates": Updates(fraction=0.3, interval=2)}},
     "sampled and corrected": {"computation": {"updates": Updates(fraction=0.3, interval=2)}, "corrections": "both"},
 }
@@ -124,17 +135,23 @@ ROUNDED = {
 
 @pytest.mark.parametrize("options", ROUNDED.values(), ids=ROUNDED)
 def test_products_in_bfloat16_change_a_step_by_as_much(model_of, as_lines, options):
-    """Also where a step computes with a weight without its gradient before it does with it."""
+    """Also where a step computes with a weight without its gradient before it does with it. Evaluation is as it was."""
     lines = as_lines([4, 5, 6, 7, 8, 9] * 6 + [2])
-    losses, gradients = [], []
+    losses, evaluated, gradients = [], [], []
     for rounded in (False, True):
         model = model_of(WORDS, **options, init_range=0.5)
         task, text, criterion = reading(model, lines, autocast_bf16=rounded)
+        if "encoder" in options:
+            criterion = ChunkedCrossEntropyCriterion(task, False, 100, 2.0, 1.0)
         for number in range(3):
             model.zero_grad()
-            losses.append(task.train_step(text[number], model, criterion, Backward(), number)[0].item())
+            losses.append(task.train_step(text[number], model, criterion, Backward(), number)[0])
+        assert types_of(model.decoder.carried[True].state_dict()) == {torch.float32}  # as a resumed run reads it
+        evaluated.append(task.valid_step(text[0], model, criterion)[0])
         gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
-    assert losses[:3] != losses[3:] and losses[:3] == pytest.approx(losses[3:], rel=0.02)
+    exact, near = torch.stack(losses[:3]), torch.stack(losses[3:])
+    assert exact.dtype == near.dtype == torch.float32 and evaluated[0] == evaluated[1]
+    assert not torch.equal(exact, near) and torch.allclose(near, exact, rtol=0.02, atol=0)
     for name, exact in gradients[0].items():
         near = gradients[1][name]
         assert (exact is None) == (near is None)

@@ -36,6 +36,13 @@ def test_it_is_that_of_parts_by_their_tokens():
     torch.testing.assert_close(activation_penalty(h, last, whole, ALPHA, BETA), plain, rtol=1e-6, atol=0)
 
 
+def test_of_rounded_encodings_it_is_not_rounded():
+    h, last = torch.randn(2, 4, 6, 3, generator=torch.Generator().manual_seed(1)).bfloat16()
+    real = torch.ones(4, 6).bool()
+    expected = activation_penalty(h.float(), last.float(), real, ALPHA, BETA)
+    assert torch.equal(activation_penalty(h, last, real, ALPHA, BETA), expected)
+
+
 def test_one_token_has_no_change_and_padding_alone_no_penalty():
     h = torch.full((2, 1, 4), 3.0)
     assert activation_penalty(h, h, torch.ones(2, 1).bool(), ALPHA, BETA) == ALPHA * 9
