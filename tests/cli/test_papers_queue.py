@@ -107,12 +107,15 @@ def test_a_queue_is_killed_stopped_and_goes_on_until_it_is_done(commands, texts,
     assert f"nothing was started in {work}" in commands.fails("python", *about, "status")
     assert f"nothing runs in {work}" in commands.fails("python", *about, "stop")
 
+    def logged():
+        return "".join(log.read_text() for log in work.rglob("train.log"))
+
     def saved():
-        return re.findall(r"Saved checkpoint .* @ (\d+) updates", "".join(log.read_text() for log in work.rglob("train.log")))
+        return re.findall(r"Saved checkpoint .* @ (\d+) updates", logged())
 
     begin_in_background(*about)
     assert "has one running" in commands.fails("python", *about, "run")
-    wait_for(lambda: len(saved()) > 3, "no checkpoint")
+    wait_for(lambda: len(saved()) > 3 and "valid on" in logged(), "no checkpoint, or no validation")
     assert re.search(r"--rows tied \(line 1 of 1\), running: ", status())
     worker = json.loads((work / "queue.state").read_text())["pid"]
     assert os.getpriority(os.PRIO_PROCESS, worker) == 1
