@@ -374,7 +374,13 @@ def test_averaging_begins_with_the_33rd_epoch():
 def test_deep_residual_is_ahead_of_tied_in_drill_s_own_training():
     sgd, adam = perplexities("drill-table-4-ptb-awd"), perplexities("awd-heads-ptb-awd-adam")
     assert 0.96 < sgd["4 layers"] / sgd["tied"] < 0.98 and adam["deep residual"] > 1.1 * adam["tied"]
-    assert rows_of("drill-table-4-ptb-awd")["4 layers"]["setting"]["output_dropout"] == 0.2
+    depths = [sgd[label] for label in ("1 layer", "2 layers", "3 layers", "4 layers")]
+    assert depths[3] == min(sgd.values()) and max(depths) < sgd["tied"] < sgd["bilinear"] < sgd["dual nonlinear"]
+    rows = rows_of("drill-table-4-ptb-awd")
+    alone = {label: row["runs"][0]["test"] for label, row in rows.items()}
+    leads = {label: 1 - alone[label] / alone["tied"] for label in alone if "layer" in label}
+    assert 0.005 < leads.pop("4 layers") < 0.015 and max(map(abs, leads.values())) < 0.006
+    assert max(found["valid"] for found in rows["bilinear"]["tried"] if found["setting"]["lr"] == 30) > 1000
 
 
 def test_the_first_epochs_at_the_papers_size_are_those_of_the_released_logs_or_ahead_of_them():
