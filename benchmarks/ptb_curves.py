@@ -34,10 +34,12 @@ OPTIONS = (
 
 def model_options(name: str) -> list[str]:
     """Return the options of a run by its name."""
+    rounded = ["--autocast-bf16"] * name.endswith("-bf16")
+    name = name.removesuffix("-bf16")
     if name == "tied":
-        return ["--output-head", "tied"]
-    options = ["--output-head", "compositional_output"] + ["--autocast-bf16"] * name.endswith("-bf16")
-    kind, _, value = name.removesuffix("-bf16").replace("groc", "").strip("-").partition("-")
+        return ["--output-head", "tied", *rounded]
+    options = ["--output-head", "compositional_output", *rounded]
+    kind, _, value = name.replace("groc", "").strip("-").partition("-")
     flags = {"": [], "sampled": ["--sampled-update-fraction", value], "sparse": ["--full-update-prob", value]}
     if kind not in flags:
         raise SystemExit(f"unknown run {name}: tied, groc, groc-sampled-RHO or groc-sparse-P, with or without -bf16")

@@ -35,6 +35,7 @@ from fairseq_groc.models.building import build_corrections, build_embedding, bui
 from fairseq_groc.models.word_matrices import WordMatrices
 from fairseq_groc.options import HeadConfig, head_settings
 from fairseq_groc.presets import PRESETS
+from fairseq_groc.tasks.building import with_bf16_products
 
 FILTERS = [32, 32, 64, 128, 256, 512]
 SHAPES = {
@@ -106,7 +107,8 @@ class Training:
         torch.manual_seed(1)
         self.model = Model(run, size, args.out, **SHAPES[args.shape], chunk=args.encoding_chunk).to(self.device).train()
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3)
-        self.state, self.rounds = None, BF16 in run
+        self.state = None
+        self.compute = with_bf16_products(Model.__call__) if BF16 in run else Model.__call__
 
     def step(self, number: int) -> None:
         # words as frequent as in text: Zipf's law
@@ -115,8 +117,7 @@ class Training:
         matrices = self.model.matrices
         matrices.begin_step(number, tokens.unique())
         self.optimizer.zero_grad()
-        with torch.autocast(self.device, torch.bfloat16, enabled=self.rounds, cache_enabled=False):  # as in training
-            loss, self.state = self.model(tokens[:-1], tokens[1:], self.state)
+        loss, self.state = self.compute(self.model, tokens[:-1], tokens[1:], self.state)
         loss.div(STREAMS * BLOCK).backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), 0.1)
         if matrices.is_frozen():

@@ -31,7 +31,6 @@ from fairseq_groc.presets import PRESETS
 from fairseq_groc.programs import BIN, MEMORY, PLUGIN, held, run
 from fairseq_groc.registry import flag
 
-IN_BF16 = "--autocast-bf16"
 UNIFORM = (0.0, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)  # weights of the uniform distribution that are tried on validation text
 MADE, COST, LOG = "made.json", "cost.json", "train.log"  # of a run: how and on what; what training and validation took
 SETTABLE = {key for scale in SCALES.values() for setting in scale.grid for key in setting}
@@ -129,7 +128,7 @@ def figures_of(args, row: Row, scale: Scale, before: dict[str, Any]) -> dict[str
     corrected = scale.corrected.split() if "--corrections" in row.options else []
     model = [*model_options(args, preset, scale), *corrected, *row.options.split()]
     lexicon = args.lexicon_path if reads_lexicon(preset, row) else None
-    for name, value in (("in_bf16", IN_BF16 in model), ("lexicon_path", lexicon)):
+    for name, value in (("in_bf16", args.in_bf16), ("lexicon_path", lexicon)):
         if others := {found["made"].get(name) for found in before["runs"]} - {value}:
             given = others.pop()
             how, what = ("with", "give it") if given else ("without", "leave it out")
@@ -200,11 +199,11 @@ def trained(
 ) -> dict[str, Any]:
     """Train one model; return its setting, and what its log says."""
     parts = [name, *(f"{key}{value:g}" for key, value in setting.items()), f"seed{seed}"]
-    parts += ["bf16"] if IN_BF16 in model else []
+    parts += ["bf16"] if args.in_bf16 else []
     updates = scale.updates
     save = args.workdir / args.scale / "-".join([*parts, str(updates)] if updates else parts)
     options = training_options(model, scale, setting, seed, args.validations)
-    made = {"machine": machine(), "updates": updates, "in_bf16": IN_BF16 in model, "options": shlex.join(options)}
+    made = {"machine": machine(), "updates": updates, "in_bf16": args.in_bf16, "options": shlex.join(options)}
     made |= {"lexicon_path": lexicon} if lexicon else {}
     with held(save):
         made = train_in(save, data, options, made, args.code_changed)
@@ -259,7 +258,7 @@ def model_options(args, preset: str, scale: Scale) -> list[str]:
     flags = [str(part) for key, value in options.items() for part in (flag(key), value)]
     if HEADS[options["output_head"]].embedding == "compositional":
         flags += scale.compositional.split()
-    return ["--arch", "groc_lstm_lm", *flags, *[IN_BF16] * args.in_bf16]
+    return ["--arch", "groc_lstm_lm", *flags, *["--autocast-bf16"] * args.in_bf16]
 
 
 def figures(log: Path) -> dict[str, Any]:

@@ -53,10 +53,8 @@ class Bags(NamedTuple):
 
     def mean(self, rows: Tensor) -> Tensor:
         """Return each bag's average of its rows, (B, C); zero for an empty bag."""
-        wide = _wide(rows)
-        if self.holders is None or not has_kernels(wide):
-            return average(rows, self.items, self.starts)
-        return _Mean.apply(wide, self).to(rows.dtype)
+        compiled = self.holders is not None and has_kernels(rows)
+        return _Mean.apply(rows, self) if compiled else average(rows, self.items, self.starts)
 
 
 def pick(bags: Bags, which: Tensor) -> Bags:
@@ -87,12 +85,9 @@ def average(rows: Tensor, items: Tensor, starts: Tensor) -> Tensor:
 
 
 def _embedding_bag(rows: Tensor, items: Tensor, starts: Tensor, mode: str) -> Tensor:
-    return F.embedding_bag(items, _wide(rows), starts, mode=mode, include_last_offset=True).to(rows.dtype)
-
-
-def _wide(rows: Tensor) -> Tensor:
-    # nothing here has a kernel for half precision on CPUs; a maximum is exact either way
-    return rows.float() if rows.device.type == "cpu" and rows.dtype in (torch.float16, torch.bfloat16) else rows
+    # embedding_bag has no kernel for half precision on CPUs; the maximum is exact either way
+    wide = rows.float() if rows.device.type == "cpu" and rows.dtype in (torch.float16, torch.bfloat16) else rows
+    return F.embedding_bag(items, wide, starts, mode=mode, include_last_offset=True).to(rows.dtype)
 
 
 class _Mean(torch.autograd.Function):

@@ -1,7 +1,7 @@
 """What a model's word embeddings and head get from the task: spellings and lexicon tables, and how they are computed."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from fairseq import utils
 from omegaconf import OmegaConf, open_dict
+from torch import nn
 
 from fairseq_groc.data.fingerprint import piece_mark
 from fairseq_groc.data.stream_dataset import open_text
@@ -105,15 +106,15 @@ def begin_corrections(corrections: Corrections, cfg: Any, dictionary: Any) -> No
     logger.info(f"corrections: {number:,} of {len(dictionary):,} words of the dictionary get one")
 
 
-def with_bf16_products(criterion: Any) -> Any:
-    """Return the criterion with matrix products in bfloat16; parameters, their gradients and the loss stay as they are."""
+def with_bf16_products(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of a model and of what it reads, with matrix products in bfloat16; parameters stay as they are."""
 
-    def loss(model: Any, sample: dict[str, Any]) -> Any:
+    def computed(model: nn.Module, *given: Any) -> Any:
         # no cache: before PyTorch 2.11 it keeps weights cast under no_grad (sampled updates), and they would have no gradient
-        with torch.autocast(sample["target"].device.type, torch.bfloat16, cache_enabled=False):
-            return criterion(model, sample)
+        with torch.autocast(next(model.parameters()).device.type, torch.bfloat16, cache_enabled=False):
+            return compute(model, *given)
 
-    return loss
+    return computed
 
 
 @contextmanager

@@ -210,7 +210,7 @@ class WordnetLexiconTask(StreamTask):
             sample = {**sample, "net_input": net_input}
         elif block is not None:
             self._block_lengths.append(block.end - block.begin)
-        if self.cfg.autocast_bf16:
+        if self.cfg.autocast_bf16:  # around the criterion: fairseq's step turns autocast off on GPUs
             criterion = with_bf16_products(criterion)
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 

@@ -75,7 +75,6 @@ def test_the_papers_tables_and_figures(project):
     assert set(made) == set(names)
     made.pop("table-10-ptb-quarter")  # the README makes it after the page
     assert [name for name, title in made.items() if f"[{title} (" not in index] == []
-    assert (project / "speed" / "scaling-ptb.json").exists()
     assert rows_of(project / "papers" / "table-2-ptb-cpu.json") >= {"lookup", "convolutional", "bilinear", "adaptive", "GroC"}
     assert "GroC, 10% full updates" in (project / "papers" / "table-10-ptb-quarter.json").read_text()
 

@@ -134,7 +134,7 @@ ROUNDED = {
 
 
 @pytest.mark.parametrize("options", ROUNDED.values(), ids=ROUNDED)
-def test_products_in_bfloat16_change_a_step_by_as_much(model_of, as_lines, options):
+def test_products_in_bfloat16_change_a_step_by_little(model_of, as_lines, options):
     """Also where a step computes with a weight without its gradient before it does with it. Evaluation is as it was."""
     lines = as_lines([4, 5, 6, 7, 8, 9] * 6 + [2])
     losses, evaluated, gradients = [], [], []
