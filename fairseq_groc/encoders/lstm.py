@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_groc.encoders.base import LineContexts, PrefixEncoder, State, register_encoder
-from fairseq_groc.modules.dropout import VariationalDropout
+from fairseq_groc.modules.dropout import VariationalDropout, mask_like
 from fairseq_groc.registry import Option
 
 
@@ -89,6 +88,7 @@ def run(lstm: nn.LSTM, x: Tensor, state: Sequence[Tensor] | None, weight_dropout
     if state is None:
         zeros = x.new_zeros(1, x.size(1), lstm.hidden_size)
         state = zeros, zeros
-    inward, recurrent, *biases = lstm.all_weights[0]
-    weights = [inward, F.dropout(recurrent, weight_dropout, lstm.training), *biases]
+    weights: list[Tensor] = [*lstm.all_weights[0]]
+    if weight_dropout and lstm.training:
+        weights[1] = weights[1] * mask_like(weights[1], weights[1].shape, weight_dropout)
     return torch.lstm(x, tuple(state), weights, True, 1, 0.0, lstm.training or torch.is_grad_enabled(), False, False)

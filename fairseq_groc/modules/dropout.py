@@ -1,11 +1,20 @@
-"""Variational dropout: one mask for many positions (Gal and Ghahramani 2016)."""
+"""Dropout of weights, of words, and with one mask for many positions (Gal and Ghahramani 2016)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_groc.errors import OptionError
+
+
+def mask_like(x: Tensor, shape: Sequence[int], p: float) -> Tensor:
+    """Return a mask that drops with a chance of *p*: 0, else 1 / (1 - p); of x's type and device.
+
+    It is drawn by ``rand`` in float32: ``bernoulli_``, and so ``F.dropout``, takes three times as long on CPUs.
+    """
+    return (torch.rand(*shape, device=x.device) >= p).to(x.dtype).div_(1 - p)
 
 
 class VariationalDropout(nn.Module):
@@ -30,8 +39,7 @@ class VariationalDropout(nn.Module):
         if not self.training or self.p == 0:
             return x
         shape = [1 if i in self.shared else n for i, n in enumerate(x.shape)]
-        keep = 1 - self.p
-        return x * x.new_empty(shape).bernoulli_(keep).div_(keep)
+        return x * mask_like(x, shape, self.p)
 
     def extra_repr(self) -> str:
         return f"p={self.p}, shared={self.shared}"
@@ -48,5 +56,4 @@ def drop_words(rows: Tensor, numbers: Tensor, count: int, p: float) -> Tensor:
         count: V
         p: 0 to below 1
     """
-    kept = F.dropout(rows.new_ones(count, 1), p)
-    return rows * F.embedding(numbers, kept)
+    return rows * F.embedding(numbers, mask_like(rows, (count, 1), p))

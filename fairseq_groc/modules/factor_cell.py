@@ -11,11 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_groc.modules.dropout import mask_like
 from fairseq_groc.modules.positions import products_at
 from fairseq_groc.modules.recurrence import Factor, coupled_loop, coupled_lstm
 
 EPSILON = 1e-5  # of layer normalisation
-STREAMS = 3  # a context: with fewer, a matrix W' for each takes longer to make and to read than it saves
+STREAMS = 4  # a context: with fewer, a matrix W' for each takes longer to make and to read than it saves
 
 
 class FactorCell(nn.Module):
@@ -100,8 +101,7 @@ class FactorCell(nn.Module):
         """Return the mask of recurrent dropout, (T, B, d)."""
         if not self.training or self.recurrent_dropout == 0:
             return None
-        keep = 1 - self.recurrent_dropout
-        return x.new_empty(*x.shape[:2], self.units).bernoulli_(keep).div_(keep)
+        return mask_like(x, (*x.shape[:2], self.units), self.recurrent_dropout)
 
     def _as_lstm(self, x: Tensor, h: Tensor, m: Tensor, vectors: Tensor | None, index: Tensor | None) -> tuple[Tensor, Tensor]:
         """Run ``torch.lstm``: the input gate's weights are those of the forget gate times -1, as 1 - sigmoid(z) = sigmoid(-z)."""

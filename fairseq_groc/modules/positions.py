@@ -7,8 +7,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fairseq_groc.modules.grouping import Groups
-
 
 def products_at(x: Tensor, matrices: Tensor, index: Tensor) -> Tensor:
     """Return each x times the matrix that it has, (T, B, r).
@@ -51,19 +49,16 @@ def sums_at(a: Tensor, b: Tensor, index: Tensor, count: int) -> Tensor:
     return torch.stack([rows.t() @ others for rows, others in by_matrix(index, count, a, b)])
 
 
-def factors_of(index: Tensor, groups: Groups | None, left: Tensor, right: Tensor) -> Constant | Varying:
-    """Return the factors of groups of streams with one index each, or of streams whose index changes."""
-    if index.dim() == 2:
-        return Varying(index, left, right)
-    matrix = index if groups is None else groups.matrix
-    return Constant(left[matrix], right[matrix])
+def factors_of(index: Tensor, left: Tensor, right: Tensor) -> Constant | Varying:
+    """Return the factors of streams with one index each, or of streams whose index changes."""
+    return Constant(left[index], right[index]) if index.dim() == 1 else Varying(index, left, right)
 
 
 class Constant(NamedTuple):
     """Factors that are the same at all steps."""
 
-    left: Tensor  # (g, size, r)
-    right: Tensor  # (g, r, size)
+    left: Tensor  # (B, size, r)
+    right: Tensor  # (B, r, size)
 
     def move(self, t: int) -> None:
         """Go to step t."""

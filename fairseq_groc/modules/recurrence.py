@@ -20,7 +20,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fairseq_groc.modules.grouping import Groups, grouped
 from fairseq_groc.modules.positions import factors_of, sums_at
 
 
@@ -148,13 +147,12 @@ class _Coupled(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         steps, own, ranks = _Steps(gates, h, m, kept), None, None
         if inner is not None and left is not None and right is not None and index is not None:
-            ctx.groups = grouped(index, len(left)) if index.dim() == 1 else None
-            own, ranks = factors_of(index, ctx.groups, left, right), _grouped(inner, ctx.groups)
+            own, ranks = factors_of(index, left, right), inner.unsqueeze(2).clone(memory_format=torch.contiguous_format)
         for t, (x, before, z) in enumerate(zip(gates.unbind(), steps.h, steps.z, strict=False)):
             torch.addmm(x, before, weight, out=z)
             if own is not None and ranks is not None:
                 own.move(t)
-                _add(z, ranks[t].baddbmm_(_together(before, ctx.groups), own.left), own.right, ctx.groups)
+                z.unsqueeze(1).baddbmm_(ranks[t].baddbmm_(before.unsqueeze(1), own.left), own.right)
             steps.take(t)
         ctx.save_for_backward(*steps.saved(), weight, left, right, index, ranks)
         return steps.result()
@@ -165,44 +163,17 @@ class _Coupled(torch.autograd.Function):
         *saved, weight, left, right, index, ranks = ctx.saved_tensors
         steps, own, back = _StepsBack(tuple(saved), grad_h, grad_m), None, weight.t().contiguous()
         if ranks is not None:
-            s, own = torch.empty_like(ranks), factors_of(index, ctx.groups, right.mT.contiguous(), left.mT.contiguous())
+            s, own = torch.empty_like(ranks), factors_of(index, right.mT.contiguous(), left.mT.contiguous())
         for t in reversed(range(len(grad_h))):
             dz = steps.take(t)
             steps.dh = torch.mm(dz, back)
             if own is not None:
                 own.move(t)
-                _add(steps.dh, torch.bmm(_together(dz, ctx.groups), own.left, out=s[t]), own.right, ctx.groups)
+                steps.dh.unsqueeze(1).baddbmm_(torch.bmm(dz.unsqueeze(1), own.left, out=s[t]), own.right)
         before = saved[2][:-1]
         plain = steps.dz, before.flatten(0, 1).t() @ steps.dz.flatten(0, 1), steps.dh, steps.dm, None
         if own is None:
             return *plain, *[None] * 4
-        s, ranks = _apart(s, ctx.groups), _apart(ranks, ctx.groups)
+        s, ranks = s.squeeze(2), ranks.squeeze(2)
         of_left, of_right = sums_at(before, s, index, len(left)), sums_at(ranks, steps.dz, index, len(left))
         return *plain, s, of_left, of_right, None
-
-
-def _together(x: Tensor, groups: Groups | None) -> Tensor:
-    """Return rows of x (B, size) in their groups, (g, n, size)."""
-    return x.unsqueeze(1) if groups is None else x.index_select(0, groups.rows).view(len(groups.matrix), -1, x.size(1))
-
-
-def _grouped(x: Tensor, groups: Groups | None) -> Tensor:
-    """Return a copy of x (T, B, size) in groups, (T, g, n, size)."""
-    return (
-        x.unsqueeze(2).clone(memory_format=torch.contiguous_format)
-        if groups is None
-        else x.index_select(1, groups.rows).unflatten(1, (len(groups.matrix), -1))
-    )
-
-
-def _apart(x: Tensor, groups: Groups | None) -> Tensor:
-    """Return x (T, g, n, size) by streams, (T, B, size)."""
-    return x.squeeze(2) if groups is None else x.flatten(1, 2).index_select(1, groups.place)
-
-
-def _add(x: Tensor, a: Tensor, b: Tensor, groups: Groups | None) -> None:
-    """Add a (g, n, r) times b (g, r, size) to x (B, size)."""
-    if groups is None:
-        x.unsqueeze(1).baddbmm_(a, b)
-    else:
-        x += torch.bmm(a, b).view(-1, x.size(1)).index_select(0, groups.place)

@@ -3,7 +3,6 @@ import itertools
 import pytest
 import torch
 
-from fairseq_groc.modules.grouping import grouped
 from fairseq_groc.modules.positions import products_at
 from fairseq_groc.modules.recurrence import Factor, coupled_loop, coupled_lstm
 
@@ -112,26 +111,6 @@ def test_what_nobody_has_has_no_gradient():
         _, _, grads = outcome(lambda *v, index=index: coupled_lstm(*v[:4], Factor(*v[4:], index)), leaves)
         for name in ("left", "right"):
             assert [bool(grad.any()) for grad in grads[name]] == [False, True, False, True, False]
-
-
-@pytest.mark.parametrize("counts", [[1], [7], [5, 1], [53, *[1] * 7], [25, 31, 22, 22], [0, 9, 0, 16], [1] * 20, [2] * 9])
-def test_groups_have_every_row_once_and_of_one_matrix(counts):
-    torch.manual_seed(0)
-    index = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))[torch.randperm(sum(counts))]
-    groups = grouped(index, len(counts))
-    if max(counts) == 1:
-        assert groups is None
-        return
-    assert torch.equal(groups.rows[groups.place], torch.arange(len(index)))
-    assert len(groups.place.unique()) == len(index)
-    own = groups.matrix.repeat_interleave(len(groups.rows) // len(groups.matrix))
-    assert torch.equal(own[groups.place], index)
-
-
-def test_a_large_group_is_split_rather_than_small_ones_filled():
-    groups = grouped(torch.tensor([0] * 53 + list(range(1, 8))), 8)
-    assert len(groups.matrix) > 8 and len(groups.rows) < 2 * 60
-    assert torch.equal(grouped(torch.tensor([0] * 25 + [1] * 25), 2).matrix, torch.tensor([0, 1]))
 
 
 @pytest.mark.parametrize("index", [[2, 0, 2], [[2, 0, 2], [2, 1, 1], [0, 0, 0], [2, 2, 2]]], ids=["streams", "positions"])
