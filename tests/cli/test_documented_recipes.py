@@ -13,7 +13,7 @@ from test_datasets import archive
 pytestmark = pytest.mark.recipes
 
 TRAIN = """
-fairseq-train data-bin/news-2007 --user-dir fairseq_groc --task wordnet_lexicon --arch groc_lstm_lm_small --batch-size 20 \\
+fairseq-train data-bin/news-2007 --user-dir fairseq_groc --task wordnet_lexicon --arch groc_lstm_lm_small_corrected --batch-size 20 \\
   --optimizer adam --lr 0.001 --save-dir checkpoints/mine
 """
 
