@@ -52,6 +52,7 @@ TRAINING = {
     "composed_lr_scale": Option(1.0, "learning rate of what composes word embeddings, as a share of --lr", "share"),
 }
 CONTEXTS = ("context_adaptation", "context_bias", "context_dropout", "context_rank")  # what a context changes, and how
+OF_FACTORS = ("context_rank", "factor_init")
 SHARED_OPTIONS = ChainMap(COMMON, TRAINING, HEADS.options)  # those that are registered later are in it, too
 
 
@@ -132,8 +133,8 @@ def refuse_without_contexts(given: Iterable[str], cfg: Any) -> None:
     for name in given:
         if name in CONTEXTS and not size:
             raise OptionError(f"{flag(name)} does nothing without --context-dim: give both, or leave it out")
-        if name == "context_rank" and adaptation != "factor":
-            raise OptionError("--context-rank does nothing without --context-adaptation factor: give both, or leave it out")
+        if name in OF_FACTORS and not (size and adaptation == "factor"):
+            raise OptionError(f"{flag(name)} does nothing without --context-adaptation factor: give both, or leave it out")
 
 
 def refuse_unused_of_task(cfg: Any, task: str) -> None:

@@ -53,6 +53,8 @@ def run(args: Namespace) -> None:
     if not labelled.any():
         raise DataError(f"{args.data}: no line of '{args.split}' has a {args.variable} that is among those to guess")
 
+    baselines = bags_of_words(args, hub.task, dataset, values) if args.baseline else None
+
     def scores(of: StreamDataset) -> NDArray[np.float64]:
         assert of.contexts is not None
         given = [candidate(of.contexts) for candidate in candidates]
@@ -78,8 +80,8 @@ def run(args: Namespace) -> None:
         "temperature": tau,
         **found.as_dict(),
     }
-    if args.baseline:
-        report["baselines"] = bags_of_words(args, hub.task, dataset, values)
+    if baselines:
+        report["baselines"] = baselines
     show(report)
     if args.out:
         found_of = {"likelihoods": likelihoods, "labels": labels, "guesses": posterior.argmax(1)}
@@ -141,7 +143,11 @@ def with_value(place: int, number: int, contexts: Contexts) -> Contexts:
 
 
 def bags_of_words(args: Namespace, task: Any, dataset: StreamDataset, values: list[str]) -> dict[str, dict[str, float]]:
-    """Return how good bags of words are that were trained on the training text."""
+    """Return how good bags of words are that were trained on the training text.
+
+    Raises:
+        DataError: its lines have not two of the values.
+    """
     subset = utils.split_paths(task.cfg.train_subset)[0]
     task.load_dataset(subset)
     texts = []
@@ -149,6 +155,8 @@ def bags_of_words(args: Namespace, task: Any, dataset: StreamDataset, values: li
         labels = labels_of(args, of, values)
         chosen = np.flatnonzero(labels >= 0)
         texts.append(([of.dictionary.string(of.lines[int(i)]) for i in chosen], labels[chosen].tolist()))
+    if len(set(texts[0][1])) < 2:
+        raise DataError(f"--baseline: the lines of '{subset}' in {args.data} have fewer than two values of {args.variable}")
     return baseline(*texts[0], *texts[1])
 
 

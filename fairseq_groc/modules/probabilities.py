@@ -26,7 +26,9 @@ def numbers_of(name: str, lprobs: Tensor) -> Tensor:
     """
     count = int(lprobs.isnan().sum())
     if count:
-        raise DataError(f"the {name} gives {count:,} tokens no number (NaN): the checkpoint is broken. Give another one.")
+        raise DataError(
+            f"the {name} gives {count:,} tokens no number (NaN): the checkpoint is broken, or --dynamic-rate is too large"
+        )
     return lprobs
 
 

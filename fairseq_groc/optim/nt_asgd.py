@@ -42,7 +42,7 @@ class NTASGDConfig(FairseqDataclass):
     nt_asgd_base: ChoiceEnum(["sgd", "adam"]) = field(default="sgd", metadata={"help": "what makes the steps"})
     non_monotonic_interval: int = field(
         default=5,
-        metadata={"help": "averaging begins when the validation loss is above one that is older by more validations than this"},
+        metadata={"help": "averaging begins when the validation loss is above one that is older by more epochs than this"},
     )
     average_from_start: bool = field(
         default=False, metadata={"help": "average from the first update on: AWD-LSTM's finetuning, with --finetune-from-model"}

@@ -27,8 +27,8 @@ class UntilNonMonotonic(FixedLRSchedule):
         self.averaging, self.over = averaging, False
 
     def step(self, epoch: int, val_loss: Any = None) -> Any:
-        """Look whether the losses of the epochs before this one end the training: at its end, and where it is resumed."""
-        self.over = self.averaging.is_over(epoch)
+        """Look whether the losses of the epochs that are over end the training: fairseq gives a loss with an epoch's end."""
+        self.over = self.averaging.is_over(epoch + (val_loss is not None))
         return super().step(epoch, val_loss)
 
     def step_update(self, num_updates: int) -> Any:

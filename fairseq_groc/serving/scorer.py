@@ -147,7 +147,7 @@ class Scorer:
         texts = as_lines(lines)
         for number, text in enumerate(texts, start=1):
             check_text(text, f"line {number}")
-        contexts = None if context is None else self._contexts(context, len(texts))
+        contexts = None if context is None or not texts else self._contexts(context, len(texts))
         if self.decoder.adapter is not None:
             self.decoder.adapter.settings.refuse("lines")
         allowed = self.allowed(vocabulary)

@@ -59,6 +59,16 @@ class LineContextTask(AveragingTask):
         names = self.cfg.context_variables.split(",") if self.cfg.context_variables else None
         return None if arrays is None else Schema.of_training(arrays, self.cfg.context_threshold, names)
 
+    def check_variables(self) -> None:
+        """Refuse options of variables for models that read none.
+
+        Raises:
+            OptionError: with the first of them.
+        """
+        for option, given in (("variables", self.cfg.context_variables), ("threshold", self.cfg.context_threshold > 1)):
+            if given:
+                raise OptionError(f"--context-{option} does nothing without --context-dim: give both, or leave it out")
+
     def check_context(self) -> None:
         """Refuse a context for models that read none.
 

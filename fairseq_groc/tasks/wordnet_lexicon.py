@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import math
 import os
 from collections import deque
 from pathlib import Path
@@ -111,6 +112,7 @@ class WordnetLexiconTask(StreamTask):
         schema = self.find_schema(settings, saved.get("context"))
         if self._trains and not settings["context_dim"]:
             self.check_context()
+            self.check_variables()
         block = self.cfg.tokens_per_sample or DEFAULT_BLOCK
         if not from_checkpoint:
             known = {} if schema is None else {"context": schema.as_dict()}
@@ -180,6 +182,9 @@ class WordnetLexiconTask(StreamTask):
 
     def build_dataset_for_inference(self, src_tokens: Any, src_lengths: Any, **kwargs: Any) -> LinesForInference:
         self.prepare_scoring()
+        longest, room = max(map(len, src_tokens), default=0), min((d.max_positions() for d in self._decoders), default=math.inf)
+        if longest > room:
+            raise OptionError(f"a line of {longest:,} tokens, and the model has room for {room:,}: `score` reads it in blocks")
         return self.lines_for_inference(list(src_tokens))
 
     def build_criterion(self, cfg: Any, *args: Any, **kwargs: Any) -> Any:

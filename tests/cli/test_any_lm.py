@@ -8,6 +8,8 @@ import torch
 from cli_helpers import ARCHITECTURES, PLUGIN, TRAINING, evaluated, perplexity, tokens_of, train_stock
 from fairseq.models import FairseqLanguageModel
 
+from fairseq_groc.errors import OptionError
+
 LINES = ["the zebra sat", "a cat", "the hound"]
 LONG = ["--tokens-per-sample", "20"]
 
@@ -60,6 +62,9 @@ def test_a_stock_language_model_with_an_open_vocabulary(commands, corpus, tmp_pa
             torch.testing.assert_close(step[:, -1][possible], whole[:, t][possible], rtol=0, atol=1e-4)
     assert hub.score("the zebra sat")["positional_scores"].shape == (4,)
     assert hub.score(" ".join(["the"] * 19))["positional_scores"].shape == (20,)  # all the room that transformer_lm has
+    if name == "transformer_lm":
+        with pytest.raises(OptionError, match="a line of 21 tokens, and the model has room for 20"):
+            hub.score(" ".join(["the"] * 20))
     trained = set((corpus / "train.txt").read_text().split())
     words = decoder.matrices.impossible | torch.tensor([word in trained for word in dictionary.symbols])
     decoder.matrices.impossible = words.index_fill(0, torch.tensor([dictionary.unk()]), True)

@@ -260,11 +260,12 @@ def test_a_model_that_reads_no_contexts(commands, ours, data, tmp_path):
     """It says that a text's are not read, and refuses one that is given."""
     trained = commands.train(data / "data", tmp_path, "--output-head", "tied", "--max-update", "2")
     assert "train: the contexts of its lines are not read (--context-dim 0)" in trained
-    refused = "--context topic=sports: this model reads none"
-    assert refused in commands.fails(
-        "fairseq-train", data / "data", *PLUGIN, "--arch", "groc_lstm_lm_small", "--output-head", "tied", "--batch-size", "2",
-        "--optimizer", "sgd", "--lr", "1", "--save-dir", tmp_path / "not", "--context", "topic=sports",
-    )  # fmt: skip
+    refused, nothing = "--context topic=sports: this model reads none", "--context-threshold does nothing without --context-dim"
+    for option, value, said in (("--context", "topic=sports", refused), ("--context-threshold", "2", nothing)):
+        assert said in commands.fails(
+            "fairseq-train", data / "data", *PLUGIN, "--arch", "groc_lstm_lm_small", "--output-head", "tied", "--batch-size", "2",
+            "--optimizer", "sgd", "--lr", "1", "--save-dir", tmp_path / "not", option, value,
+        )  # fmt: skip
     given = ["--path", tmp_path / "checkpoint_last.pt", "--data", data / "data", "--context", "topic=sports"]
     for command in (["evaluate"], ["score", data / "other.txt"], ["tune", "--split", "valid"]):
         assert refused in ours(*command, *given, code=1)
@@ -314,6 +315,13 @@ def test_topics_are_guessed(ours, data, model, tmp_path):
         scores = hub.score(texts, context=[{"topic": topic, "year": year} for year in years])
         expected = [float(one["positional_scores"].sum()) for one in scores]
         assert [line[place] for line in found["likelihoods"][:3]] == pytest.approx(expected, abs=1e-4)
+    made, one = make(tmp_path / "sports", 20, 5, topics=("sports",)), tmp_path / "one"
+    texts = [("train", made), ("test", data / "test")]
+    given = [part for split, path in texts for part in (f"--{split}", f"{path}.txt", f"--context-{split}", f"{path}.tsv")]
+    known = ["--known", data / "data", "--vocabulary", data / "data" / "dict.txt", "--lexicon-path", "none"]
+    ours("preprocess", *given, *known, "--context-numeric", "year", "--dest", one)
+    refused = ours("classify", "--path", model, "--data", one, "--variable", "topic", "--baseline", code=1)
+    assert f"--baseline: the lines of 'train' in {one} have fewer than two values of topic" in refused
     refused = ours("classify", "--path", model, "--data", data / "data", "--variable", "year", code=1)
     assert "this model's contexts have topic" in refused
     table = tmp_path / "candidates.tsv"

@@ -13,8 +13,8 @@ from test_datasets import archive
 pytestmark = pytest.mark.recipes
 
 TRAIN = """
-fairseq-train data-bin/news-2007 --user-dir fairseq_groc --task wordnet_lexicon --arch groc_lstm_lm_small_corrected --batch-size 20 \\
-  --optimizer adam --lr 0.001 --save-dir checkpoints/mine
+fairseq-train data-bin/news-2007 --user-dir fairseq_groc --task wordnet_lexicon --arch groc_lstm_lm_small_corrected \\
+  --batch-size 20 --optimizer adam --lr 0.001 --save-dir checkpoints/mine
 """
 
 

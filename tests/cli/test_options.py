@@ -184,6 +184,7 @@ def test_no_preset_takes_the_place_of_what_is_given(arch):
             "groc_lstm_lm --prefix-encoder factor_cell --context-dim 2 --context-rank 3",
             "--context-rank does nothing without --context-adaptation factor: give both, or leave it out",
         ),
+        ("groc_lstm_lm --prefix-encoder factor_cell --factor-init zero-right", "--factor-init does nothing without"),
         ("groc_lstm_lm --weight-dropout 0.5", "--weight-dropout: --prefix-encoder lstm does not take it. Leave it out"),
     ],
 )

@@ -166,8 +166,10 @@ def test_the_schedule_ends_a_training_by_the_rule():
     for epoch, loss in enumerate((1.0, 2.0, 0.9, 1.0, 0.95), start=1):
         averaging_of(optimizer).losses[epoch] = loss
         assert schedule.step_update(epoch) == optimizer.get_lr() == 10  # whatever is validated within an epoch
-        schedule.step(epoch + 1, loss)
+        schedule.step(epoch, loss)
         rates.append(schedule.step_update(epoch))
+        schedule.step(epoch + 1)  # where the training is resumed after it
+        assert schedule.step_update(epoch) == rates[-1]
     assert rates == [10, 10, 10, 10, cfg.optimization.stop_min_lr]
     assert optimizer.get_lr() == cfg.optimization.stop_min_lr  # which fairseq asks where a training is resumed
 

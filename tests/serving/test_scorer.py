@@ -217,6 +217,7 @@ def test_lines_have_contexts_of_their_own(make, arch):
         same([score], one_by_one(scorer, [line]))
         stream = scorer.stream(context=topic)
         assert sum(stream.score([*line.split(), "</s>"])) == pytest.approx(score.log_probability, rel=1e-5)
+    assert scorer.score([], context={"topic": "sports"}) == scorer.score([], context=topics) == []
     with pytest.raises(OptionError, match="2 of them for 4 lines"):
         scorer.score(lines, context=topics[:2])
     scorer.decoder.given_context = None
