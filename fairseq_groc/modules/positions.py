@@ -50,14 +50,15 @@ def sums_at(a: Tensor, b: Tensor, index: Tensor, count: int) -> Tensor:
 
 
 def factors_of(index: Tensor, left: Tensor, right: Tensor) -> Constant | Varying:
-    """Return the factors of streams with one index each, or of streams whose index changes."""
+    """Return the factors (C, size, r) and (C, r, size) of streams with one index each, or of streams whose index changes."""
+    left = left.mT.contiguous()  # a row for each of the rank is read faster than a column
     return Constant(left[index], right[index]) if index.dim() == 1 else Varying(index, left, right)
 
 
 class Constant(NamedTuple):
     """Factors that are the same at all steps."""
 
-    left: Tensor  # (B, size, r)
+    left: Tensor  # transposed, (B, r, size)
     right: Tensor  # (B, r, size)
 
     def move(self, t: int) -> None:
@@ -69,7 +70,7 @@ class Varying:
 
     Args:
         index: (T, B)
-        left: (C, size, r)
+        left: transposed, (C, r, size)
         right: (C, r, size)
     """
 
@@ -79,7 +80,7 @@ class Varying:
         self._changed = changed.nonzero()[:, 1].split(changed.sum(1).tolist())  # between steps t and t + 1
 
     def move(self, t: int) -> None:
-        """Set ``left`` (B, size, r) and ``right`` (B, r, size) to those of step t, which is beside that of the last call."""
+        """Set ``left`` and ``right``, (B, r, size), to those of step t, which is beside that of the last call."""
         own = self._index[t]
         if self._step < 0:
             self.left, self.right = self._left[own], self._right[own]

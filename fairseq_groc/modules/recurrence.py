@@ -152,7 +152,7 @@ class _Coupled(torch.autograd.Function):
             torch.addmm(x, before, weight, out=z)
             if own is not None and ranks is not None:
                 own.move(t)
-                z.unsqueeze(1).baddbmm_(ranks[t].baddbmm_(before.unsqueeze(1), own.left), own.right)
+                z.unsqueeze(1).baddbmm_(ranks[t].baddbmm_(before.unsqueeze(1), own.left.mT), own.right)
             steps.take(t)
         ctx.save_for_backward(*steps.saved(), weight, left, right, index, ranks)
         return steps.result()
@@ -163,13 +163,13 @@ class _Coupled(torch.autograd.Function):
         *saved, weight, left, right, index, ranks = ctx.saved_tensors
         steps, own, back = _StepsBack(tuple(saved), grad_h, grad_m), None, weight.t().contiguous()
         if ranks is not None:
-            s, own = torch.empty_like(ranks), factors_of(index, right.mT.contiguous(), left.mT.contiguous())
+            s, own = torch.empty_like(ranks), factors_of(index, left, right)
         for t in reversed(range(len(grad_h))):
             dz = steps.take(t)
             steps.dh = torch.mm(dz, back)
             if own is not None:
                 own.move(t)
-                steps.dh.unsqueeze(1).baddbmm_(torch.bmm(dz.unsqueeze(1), own.left, out=s[t]), own.right)
+                steps.dh.unsqueeze(1).baddbmm_(torch.bmm(dz.unsqueeze(1), own.right.mT, out=s[t]), own.left)
         before = saved[2][:-1]
         plain = steps.dz, before.flatten(0, 1).t() @ steps.dz.flatten(0, 1), steps.dh, steps.dm, None
         if own is None:
