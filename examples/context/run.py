@@ -12,11 +12,13 @@ import shlex
 import sys
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from context_tables import markdown
 
 from fairseq_groc.__main__ import in_process
+from fairseq_groc.contexts.table import read_table
 from fairseq_groc.evaluation.results import machine, write_json
 from fairseq_groc.evaluation.training_log import read_curves, read_parameters
 from fairseq_groc.programs import BIN, PLUGIN, ROOT, held, run
@@ -30,12 +32,14 @@ class Text(NamedTuple):
         preprocess: options
         sizes: of the models
         updates: of a training
+        beside: a number that would tell the variable's value: each value is guessed with the median of its lines
     """
 
     variable: str | None
     preprocess: str
     sizes: str
     updates: int
+    beside: str | None = None
 
 
 _WORDS = "--decoder-embed-dim 150 --decoder-output-dim 110 --recurrent-dropout 0.5"
@@ -44,7 +48,7 @@ TEXTS = {
     "agnews": Text("topic", "--threshold 3", f"{_WORDS} --context-dim 2", 600),
     "dbpedia": Text("category", "--threshold 2", f"{_WORDS} --context-dim 12", 300),
     "domains": Text("domain", "--threshold 3", f"{_WORDS} --context-dim 4", 600),
-    "speeches": Text(None, "--threshold 3 --context-numeric year", f"{_WORDS} --context-dim 8", 600),
+    "speeches": Text("president", "--threshold 3 --context-numeric year", f"{_WORDS} --context-dim 8", 600, "year"),
     "characters": Text("domain", "", f"{_CHARACTERS} --context-dim 4", 600),
     "yelp": Text("stars", "--threshold 3", f"{_WORDS} --context-dim 5", 600),
     "tripadvisor": Text("stars", "--threshold 3", f"{_WORDS} --context-dim 12", 600),
@@ -173,10 +177,22 @@ def made(args: argparse.Namespace, data: Path, text: Text, label: str, seed: int
             "checkpoint": str((save / "checkpoint_best.pt").relative_to(args.workdir)),
         }
         if text.variable and "--context-dim 0" not in EXPERIMENTS[args.experiment][label]:
-            classified = report(save, "classified.json", "classify", data, "--variable", text.variable, "--baseline")
+            asked = ("--variable", text.variable, "--baseline", *candidates(args, text))
+            classified = report(save, "classified.json", "classify", data, *asked)
             figures["accuracy"] = classified["accuracy"]
             figures["baselines"] = classified["baselines"]
     return figures
+
+
+def candidates(args: argparse.Namespace, text: Text) -> tuple[Any, ...]:
+    """Return options of ``classify`` that give each value of the variable its own contexts, none if it says all."""
+    if text.variable is None or text.beside is None:
+        return ()
+    table, path = read_table(str(args.texts / "train.tsv")), args.workdir / f"candidates-{args.texts.name}.tsv"
+    variable, numbers = table.column(text.variable), table.numbers(text.beside)
+    rows = [(value, median(numbers[variable.codes == code])) for code, value in enumerate(variable.values)]
+    path.write_text("".join(f"{value}\t{number}\n" for value, number in [(text.variable, text.beside), *rows]))
+    return ("--candidates", path)
 
 
 def ngram(work: Path, data: Path) -> dict[str, Any]:
