@@ -1,9 +1,8 @@
 """The experiments with contexts, from texts to a table, at a tiny size."""
 
-import importlib
 import json
 import random
-import sys
+import runpy
 from argparse import Namespace
 
 from cli_helpers import ROOT
@@ -50,10 +49,10 @@ def test_models_are_trained_scored_compared_and_adapted(commands, tmp_path):
 
 def test_each_president_is_guessed_with_the_median_of_their_years(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(ROOT / "examples" / "context")
-    monkeypatch.delitem(sys.modules, "run", raising=False)
-    program, rows = importlib.import_module("run"), ["Ford\t1975", "Carter\t1978", "Ford\t1977", "Ford\t1976"]
+    program = runpy.run_path(str(ROOT / "examples" / "context" / "run.py"))
+    candidates, texts, rows = program["candidates"], program["TEXTS"], ["Ford\t1975", "Carter\t1978", "Ford\t1977", "Ford\t1976"]
     (tmp_path / "train.tsv").write_text("\n".join(["president\tyear", *rows]) + "\n")
     args = Namespace(texts=tmp_path, workdir=tmp_path)
-    option, path = program.candidates(args, program.TEXTS["speeches"])
+    option, path = candidates(args, texts["speeches"])
     assert option == "--candidates" and path.read_text() == "president\tyear\nFord\t1976.0\nCarter\t1978.0\n"
-    assert program.candidates(args, program.TEXTS["agnews"]) == ()
+    assert candidates(args, texts["agnews"]) == ()
