@@ -333,6 +333,8 @@ def test_years_that_training_lacks_are_helped_almost_as_much():
     gains = [1 - after / before for before, after in zip(plain, known, strict=True)]
     assert 0.7 * gains[0] < gains[1] < gains[0]
     assert statistics.mean(ppl for ppl, _ in found["FactorCell"]) > known[0]
+    guessed = {label: [run.get("accuracy", 0) for run in runs] for label, runs in in_context("models-speeches").items()}
+    assert all(max(seed) == seed[-1] for seed in zip(*guessed.values(), strict=True)) and list(guessed)[-1] == "FactorCell"
     near = json.loads((ROOT / "examples" / "context" / "results" / "presidents.json").read_text())["nearest"]
     last = {"Clinton", "Bush", "GWBush"}
     assert all(near[name][0][0] in last for name in last)
