@@ -45,7 +45,9 @@ def run(args: Namespace) -> None:
     else:
         *scores, nothing = boosts(decoder, Contexts.joined([*contexts, missing])).double()
         shown = decoder.real_words() & ~decoder.matrices.unpredictable()  # others have no score to compare
-        gains = (torch.stack(scores) - nothing).masked_fill(~shown, -torch.inf)
+        gains = torch.stack(scores) - nothing
+        gains -= gains[:, shown].mean(1, keepdim=True)  # what a context adds to all scores changes no probability
+        gains = gains.masked_fill(~shown, -torch.inf)
     found = {text: top_words(decoder.dictionary, row, args.top) for text, row in zip(args.contexts, gains, strict=True)}
     for text, words in found.items():
         print(f"{escaped(text)}: " + ", ".join(f"{escaped(one['word'])} {one['gain']:+.2f}" for one in words))

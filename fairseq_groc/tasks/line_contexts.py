@@ -25,6 +25,7 @@ class LineContextTask(AveragingTask):
     """What a task does about contexts: know the schema, find a split's contexts, hand over those of generation."""
 
     dictionary: Any
+    _trains: bool
     schema: Schema | None = None  # of the models that read contexts; None: none does
     _given: list[Contexts] | None = None  # of the lines that the hub gives next, or of all of them
     _typed: list[Contexts] | None = None  # of lines that were typed
@@ -90,7 +91,8 @@ class LineContextTask(AveragingTask):
         """
         if self.schema is None:
             if (prefix.parent / FILE).exists():
-                logger.info(f"{prefix}: the contexts of its lines are not read (--context-dim 0)")
+                level = logging.WARNING if self._trains else logging.INFO
+                logger.log(level, f"{prefix}: the contexts of its lines are not read (--context-dim 0)")
             return None
         if self.cfg.context:
             return self.schema.parse(self.cfg.context)

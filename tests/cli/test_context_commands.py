@@ -383,13 +383,14 @@ def boosted_alone(ours, where, folder):
 
 
 def gains_by_hand(decoder):
-    """Return what topic=sports adds to the score of each word, of the year that is known of nothing, against knowing nothing."""
+    """Return what topic=sports adds to each word's score more than to the mean one's, of the year that is known of nothing."""
     embedding, layers = decoder.contexts.embedding, decoder.contexts
     with torch.no_grad():
         c = embedding(torch.tensor([[1 + embedding.variables[0].values.index("sports")], [0]]), torch.full((2, 1), math.nan))
         outputs = decoder.matrices()[1]
         rows = outputs[:, -layers.embedding.dim :] if layers.appended else outputs @ layers.shift.weight
         gains = rows @ (c[0] - c[1])
+        gains -= gains[[symbol[0] != "<" and "madeup" not in symbol for symbol in decoder.dictionary.symbols]].mean()
     return dict(zip(decoder.dictionary.symbols, gains.tolist(), strict=True))
 
 

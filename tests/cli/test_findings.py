@@ -323,6 +323,8 @@ def test_in_characters_the_order_is_the_papers_and_contexts_are_guessed():
     found = in_context("models-characters")
     means = [statistics.mean(run["perplexity"] for run in runs) for runs in found.values()]
     assert list(found) == ["Unadapted", "SoftmaxBias", "ConcatCell", "FactorCell"] and means == sorted(means, reverse=True)
+    seeds = zip(*([run["perplexity"] for run in runs] for runs in found.values()), strict=True)
+    assert all(min(seed) == seed[3] for seed in seeds)
     best = found["FactorCell"]
     assert min(run["accuracy"] for run in best) > 0.1 + max(of["accuracy"] for of in best[0]["baselines"].values())
 

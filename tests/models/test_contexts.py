@@ -177,7 +177,9 @@ def test_hypotheses_keep_their_context_when_they_change_places(model_of):
     torch.testing.assert_close(step[0][:, -1], whole[0][:, -1])
 
 
-@pytest.mark.parametrize("settings", [dict(local_weight=0.3, cache_theta=0.5, cache_size=50), dict(uniform_weight=0.1)])
+@pytest.mark.parametrize(
+    "settings", [dict(local_weight=0.3, cache_theta=0.5, cache_size=50), dict(unigram_weight=0.2, uniform_weight=0.1)]
+)
 @pytest.mark.parametrize("bias", BIASES)
 def test_adapters_see_h_and_not_what_is_appended(model_of, text, as_lines, bias, settings):
     model = model_of(WORDS, "tied", schema=SCHEMA, **options(bias))
