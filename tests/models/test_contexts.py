@@ -194,6 +194,27 @@ def test_adapters_see_h_and_not_what_is_appended(model_of, text, as_lines, bias,
         assert model.decoder.output_projection.features.size(-1) == 6
 
 
+@pytest.mark.parametrize("head, bias", [("tied", "rows"), ("tied", "one-hot"), ("compositional_output", "shift")])
+def test_each_of_the_papers_models_is_the_next_without_one_part(model_of, tokens, head, bias):
+    def made(adaptation, **more):
+        settings = {**options(bias, adaptation), "encoder": "factor_cell", "context_rank": 2, "schema": SCHEMA, **more}
+        return model_of(WORDS, head, **settings).double()
+
+    factor, concat, softmax = (made(adaptation) for adaptation in ("factor", "concat", "none"))
+    plain, context = made("none", context_dim=0, context_bias="none", schema=None), batch_of(1, 2)
+    given = dict(factor.named_parameters())
+    for model in (concat, softmax, plain):
+        for name, parameter in model.named_parameters():
+            parameter.data.copy_(given[name])
+    models, parts = [(factor, context), (concat, context), (softmax, context), (plain, None)], ("left", "context_bias", "")
+    for part, (whole, of), (without, none) in zip(parts, models, models[1:], strict=False):
+        assert not torch.allclose(scores(whole, tokens, of), scores(without, tokens, none), rtol=0, atol=1e-6)
+        name = part or ("contexts.shift" if bias == "shift" else "context_rows")  # Z_L, V, Q
+        for parameter in (value for of_whole, value in whole.named_parameters() if name in of_whole):
+            parameter.data.zero_()
+        torch.testing.assert_close(scores(whole, tokens, of), scores(without, tokens, none), rtol=0, atol=1e-12)
+
+
 def test_numbers_and_cycles(model_of, tokens):
     model = model_of(WORDS, "tied", schema=MORE, **options("shift"))
     embedding = model.decoder.contexts.embedding
