@@ -51,8 +51,8 @@ TRAINING = {
     ),
     "composed_lr_scale": Option(1.0, "learning rate of what composes word embeddings, as a share of --lr", "share"),
 }
-CONTEXTS = ("context_adaptation", "context_bias", "context_dropout", "context_rank")  # what a context changes, and how
 OF_FACTORS = ("context_rank", "factor_init")
+CONTEXTS = ("context_adaptation", "context_bias", "context_dropout", *OF_FACTORS)  # what a context changes, and how
 SHARED_OPTIONS = ChainMap(COMMON, TRAINING, HEADS.options)  # those that are registered later are in it, too
 
 
@@ -133,7 +133,7 @@ def refuse_without_contexts(given: Iterable[str], cfg: Any) -> None:
     for name in given:
         if name in CONTEXTS and not size:
             raise OptionError(f"{flag(name)} does nothing without --context-dim: give both, or leave it out")
-        if name in OF_FACTORS and not (size and adaptation == "factor"):
+        if name in OF_FACTORS and adaptation != "factor":
             raise OptionError(f"{flag(name)} does nothing without --context-adaptation factor: give both, or leave it out")
 
 

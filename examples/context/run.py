@@ -177,8 +177,8 @@ def made(args: argparse.Namespace, data: Path, text: Text, label: str, seed: int
             "checkpoint": str((save / "checkpoint_best.pt").relative_to(args.workdir)),
         }
         if text.variable and "--context-dim 0" not in EXPERIMENTS[args.experiment][label]:
-            asked = ("--variable", text.variable, "--baseline", *candidates(args, text))
-            classified = report(save, "classified.json", "classify", data, *asked)
+            options = ("--variable", text.variable, "--baseline", *candidates(args, text))
+            classified = report(save, "classified.json", "classify", data, *options)
             figures["accuracy"] = classified["accuracy"]
             figures["baselines"] = classified["baselines"]
     return figures
@@ -186,7 +186,7 @@ def made(args: argparse.Namespace, data: Path, text: Text, label: str, seed: int
 
 def candidates(args: argparse.Namespace, text: Text) -> tuple[Any, ...]:
     """Return options of ``classify`` that give each value of the variable its own contexts, none if it says all."""
-    if text.variable is None or text.beside is None:
+    if text.beside is None:
         return ()
     table, path = read_table(str(args.texts / "train.tsv")), args.workdir / f"candidates-{args.texts.name}.tsv"
     variable, numbers = table.column(text.variable), table.numbers(text.beside)

@@ -52,8 +52,7 @@ def run(args: Namespace) -> None:
     labelled = labels >= 0
     if not labelled.any():
         raise DataError(f"{args.data}: no line of '{args.split}' has a {args.variable} that is among those to guess")
-
-    baselines = bags_of_words(args, hub.task, dataset, values) if args.baseline else None
+    baselines = {"baselines": bags_of_words(args, hub.task, dataset, values)} if args.baseline else {}
 
     def scores(of: StreamDataset) -> NDArray[np.float64]:
         assert of.contexts is not None
@@ -79,9 +78,8 @@ def run(args: Namespace) -> None:
         "prior": args.prior,
         "temperature": tau,
         **found.as_dict(),
+        **baselines,
     }
-    if baselines:
-        report["baselines"] = baselines
     show(report)
     if args.out:
         found_of = {"likelihoods": likelihoods, "labels": labels, "guesses": posterior.argmax(1)}

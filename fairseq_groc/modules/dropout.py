@@ -12,7 +12,7 @@ from fairseq_groc.errors import OptionError
 def mask_like(x: Tensor, shape: Sequence[int], p: float) -> Tensor:
     """Return a mask that drops with a chance of *p*: 0, else 1 / (1 - p); of x's type and device.
 
-    It is drawn by ``rand`` in float32: ``bernoulli_``, and so ``F.dropout``, takes three times as long on CPUs.
+    It is drawn by ``rand``, in float32: ``bernoulli_``, and so ``F.dropout``, takes longer on CPUs.
     """
     return (torch.rand(*shape, device=x.device) >= p).to(x.dtype).div_(1 - p)
 

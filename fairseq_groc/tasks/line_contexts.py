@@ -60,24 +60,19 @@ class LineContextTask(AveragingTask):
         names = self.cfg.context_variables.split(",") if self.cfg.context_variables else None
         return None if arrays is None else Schema.of_training(arrays, self.cfg.context_threshold, names)
 
-    def check_variables(self) -> None:
-        """Refuse options of variables for models that read none.
-
-        Raises:
-            OptionError: with the first of them.
-        """
-        for option, given in (("variables", self.cfg.context_variables), ("threshold", self.cfg.context_threshold > 1)):
-            if given:
-                raise OptionError(f"--context-{option} does nothing without --context-dim: give both, or leave it out")
-
     def check_context(self) -> None:
-        """Refuse a context for models that read none.
+        """Refuse a context for models that read none, and in training what says how they are read.
 
         Raises:
-            OptionError: with it.
+            OptionError: with the first of these options.
         """
-        if self.cfg.context and self.schema is None:
+        if self.schema is not None:
+            return
+        if self.cfg.context:
             raise OptionError(f"--context {self.cfg.context}: this model reads none (--context-dim 0). Leave it out.")
+        for option, given in (("variables", self.cfg.context_variables), ("threshold", self.cfg.context_threshold > 1)):
+            if given and self._trains:
+                raise OptionError(f"--context-{option} does nothing without --context-dim: give both, or leave it out")
 
     def contexts_of(self, prefix: Path, lengths: Any) -> Contexts | None:
         """Return the contexts of a split's lines in the model's numbers; None: the model reads none.

@@ -1,5 +1,6 @@
 """A task that reads a text as contiguous streams, block by block, whatever fairseq's own batching would do."""
 
+import math
 from typing import Any
 
 from fairseq.data import iterators
@@ -15,7 +16,6 @@ class StreamTask(LineContextTask):
     """How a task's datasets become batches, in training and in scoring."""
 
     _decoders: list[Any]
-    _trains: bool
     _has_criterion = False  # fairseq-generate builds none, and whatever else reads batches does
 
     def prepare_scoring(self, dataset: StreamDataset | None = None, generates: bool = False) -> None:
@@ -132,8 +132,12 @@ class StreamTask(LineContextTask):
             return self.cfg.tokens_per_sample
         return self.state.state_dict.get("groc", {}).get("tokens_per_sample", DEFAULT_BLOCK)
 
+    @property
+    def room(self) -> float:
+        """Positions that all models have."""
+        return min((decoder.max_positions() for decoder in self._decoders), default=math.inf)
+
     def check_room(self) -> None:
         """Refuse blocks that are longer than the model's positions."""
-        room = min((decoder.max_positions() for decoder in self._decoders), default=self.block_length())
-        if self.block_length() > room:
-            raise OptionError(f"--tokens-per-sample {self.block_length()}: the model has room for {int(room)}")
+        if self.block_length() > self.room:
+            raise OptionError(f"--tokens-per-sample {self.block_length()}: the model has room for {int(self.room)}")

@@ -2,7 +2,6 @@
 
 import functools
 import logging
-import math
 import os
 from collections import deque
 from pathlib import Path
@@ -110,9 +109,8 @@ class WordnetLexiconTask(StreamTask):
         if self._trains and options is self.cfg:
             refuse_unused_of_task(self.cfg, TASK)
         schema = self.find_schema(settings, saved.get("context"))
-        if self._trains and not settings["context_dim"]:
+        if self._trains:
             self.check_context()
-            self.check_variables()
         block = self.cfg.tokens_per_sample or DEFAULT_BLOCK
         if not from_checkpoint:
             known = {} if schema is None else {"context": schema.as_dict()}
@@ -182,9 +180,11 @@ class WordnetLexiconTask(StreamTask):
 
     def build_dataset_for_inference(self, src_tokens: Any, src_lengths: Any, **kwargs: Any) -> LinesForInference:
         self.prepare_scoring()
-        longest, room = max(map(len, src_tokens), default=0), min((d.max_positions() for d in self._decoders), default=math.inf)
-        if longest > room:
-            raise OptionError(f"a line of {longest:,} tokens, and the model has room for {room:,}: `score` reads it in blocks")
+        longest = max(map(len, src_tokens), default=0)
+        if longest > self.room:
+            raise OptionError(
+                f"a line of {longest:,} tokens, and the model has room for {self.room:,}: `score` reads it in blocks"
+            )
         return self.lines_for_inference(list(src_tokens))
 
     def build_criterion(self, cfg: Any, *args: Any, **kwargs: Any) -> Any:
@@ -246,8 +246,7 @@ class WordnetLexiconTask(StreamTask):
             raise OptionError("constrained decoding is not supported for language models")
         with torch.no_grad(), self.generating(self._decoders, sample):
             if prefix_tokens is None and not isinstance(generator, SequenceScorer):
-                room = min(decoder.max_positions() for decoder in self._decoders)
-                prefix_tokens = prefix_of(sample, self.dictionary, room)
+                prefix_tokens = prefix_of(sample, self.dictionary, self.room)
             return generator.generate(models, sample, prefix_tokens=prefix_tokens, bos_token=self.dictionary.eos())
 
     # -- resuming ------------------------------------------------------------------------------------------------

@@ -43,8 +43,11 @@ def test_gradients_go_through_the_same_mask():
     assert torch.equal(x.grad, dropped.detach())
 
 
-def test_the_type_is_kept():
-    assert VariationalDropout(0.5, (0,))(torch.ones(2, 3, dtype=torch.bfloat16)).dtype == torch.bfloat16
+def test_the_type_is_kept_and_the_rate_is_not_rounded_to_it():
+    torch.manual_seed(0)
+    dropped = VariationalDropout(0.1, ())(torch.ones(4_000_000, dtype=torch.bfloat16))
+    assert dropped.dtype == torch.bfloat16
+    assert abs(dropped.eq(0).float().mean().item() - 0.1) <= 4 * (0.1 * 0.9 / 4_000_000) ** 0.5
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.0, 1.5])
