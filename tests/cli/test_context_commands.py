@@ -264,7 +264,7 @@ def test_a_model_that_reads_no_contexts(commands, ours, data, tmp_path):
     for option, value, said in (("--context", "topic=sports", refused), ("--context-threshold", "2", nothing)):
         assert said in commands.fails(
             "fairseq-train", data / "data", *PLUGIN, "--arch", "groc_lstm_lm_small", "--output-head", "tied", "--batch-size", "2",
-            "--optimizer", "sgd", "--lr", "1", "--save-dir", tmp_path / "not", option, value,
+            "--optimizer", "sgd", "--lr", "1", "--max-update", "1", "--save-dir", tmp_path / "not", option, value,
         )  # fmt: skip
     given = ["--path", tmp_path / "checkpoint_last.pt", "--data", data / "data", "--context", "topic=sports"]
     for command in (["evaluate"], ["score", data / "other.txt"], ["tune", "--split", "valid"]):
