@@ -43,11 +43,11 @@ import subword_tables  # noqa: E402
 from cells import TITLES, brief, table  # noqa: E402
 from quickstart_table import quickstart  # noqa: E402
 from report import found_in, pages  # noqa: E402
-from rows import table as rows_of_domains  # noqa: E402
 
 from fairseq_groc.evaluation.bins import Bin, bins_table  # noqa: E402
 
 RESULTS = PAPERS / "results"
+CONTEXT = EXAMPLES / "context" / "results"
 LANGUAGES = EXAMPLES / "languages" / "results"
 COVERAGE = LANGUAGES / "coverage.json"
 SUBWORDS = EXAMPLES / "subwords" / "results" / "reviews.json"
@@ -104,21 +104,8 @@ def by_frequency(found: dict[str, Any], baseline: str) -> str:
 
 def in_context(name: str) -> str:
     """Return the table of an experiment with the models that know contexts of a text."""
-    found = loaded(EXAMPLES / "context" / "results" / f"{name}.json")
+    found = loaded(CONTEXT / f"{name}.json")
     return "\n".join(context_tables.markdown(found["rows"], found["ngram"]))
-
-
-def boosted() -> str:
-    """Return the words that contexts make most probable, with the gains in nats."""
-    contexts = loaded(EXAMPLES / "context" / "results" / "boosted.json")["contexts"]
-    rows = [[text, ", ".join(f"{one['word']} {one['gain']:.1f}" for one in words)] for text, words in contexts.items()]
-    return "\n".join(table(["", "words and nats"], rows))
-
-
-def against_adaptation() -> str:
-    """Return the table of a known source beside ways to adapt to it."""
-    rows = loaded(EXAMPLES / "context" / "results" / "against-adaptation.json")["rows"]
-    return rows_of_domains(rows, list(next(iter(rows.values()))))
 
 
 def in_language(name: str) -> str:
@@ -147,9 +134,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "frequency-bins": lambda: by_frequency(loaded(RESULTS / "figure-3-ptb-quarter.json")["found"], "tied"),
     "beginnings": lambda: findings.beginnings(RESULTS),
     **{f"contexts-{text}": partial(in_context, f"models-{text}") for text in ("agnews", "dbpedia", "speeches", "characters")},
-    "boosted": boosted,
     "contexts-domains": lambda: in_context("heads-domains"),
-    "contexts-adaptation": against_adaptation,
+    "contexts-adaptation": lambda: context_tables.against_adaptation(loaded(CONTEXT / "against-adaptation.json")["rows"]),
     "rescoring": lambda: rescoring(EXAMPLES / "rescoring" / "results"),
     "lexicon-coverage": lambda: language_tables.coverage(loaded(COVERAGE)),
     "spelling-units": lambda: language_tables.units(loaded(COVERAGE)),

@@ -1,23 +1,25 @@
 """To know a text's source, or to adapt to it: the models of ``run.py heads`` on texts of several sources, one of them at a time.
 
-    python examples/context/against_adaptation.py --texts TEXTS/domains --workdir context --sources science rural speeches
+    python examples/context/against_adaptation.py --texts TEXTS/domains --workdir context --sources science rural --seeds 1 2 3
 
 Validation lines of the source choose every setting, and its test lines are read as one running text. What is done is skipped;
 WORKDIR/against-adaptation.json has what the table is made from.
 """
 
 import argparse
+import itertools
 import shlex
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from context_tables import against_adaptation
 from run import EXPERIMENTS, TEXTS, TRAINING
 
 EXAMPLES = Path(__file__).resolve().parents[1]
 sys.path.append(str(EXAMPLES / "adaptation"))
 
-from rows import mass, score, slug, table  # noqa: E402
+from rows import mass, score, slug  # noqa: E402
 
 from fairseq_groc.__main__ import in_process  # noqa: E402
 from fairseq_groc.data.text import read_lines  # noqa: E402
@@ -65,42 +67,41 @@ def main() -> None:
     parser.add_argument("--texts", type=Path, required=True, help="from texts.py domains")
     parser.add_argument("--workdir", type=Path, required=True, help="that of run.py heads")
     parser.add_argument("--sources", nargs="+", required=True, help="of --texts")
-    parser.add_argument("--seed", type=int, default=1, help="of the models")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="of the models")
     parser.add_argument("--updates", type=int, default=TEXTS["domains"].updates, help="of run.py heads (%(default)s)")
     parser.add_argument("--finetune-updates", type=int, default=100)
     args = parser.parse_args()
-    if missing := [path for path in (checkpoint(args, way.model) for way in WAYS.values()) if not path.exists()]:
+    missing = [path for way in WAYS.values() for seed in args.seeds if not (path := checkpoint(args, way.model, seed)).exists()]
+    if missing:
         parser.error(f"{missing[0]} is not there: run run.py heads --texts {args.texts} --workdir {args.workdir} first")
     rows: dict[str, dict[str, Any]] = {}
-    for source in args.sources:
-        for name, way in WAYS.items():
-            rows.setdefault(name, {})[source] = figures(args, source, name, way)
-            print(f"{source}, {name}: {rows[name][source]['all']['perplexity']:.1f}", flush=True)
-    command = (
-        f"python examples/context/against_adaptation.py --texts TEXTS/domains --workdir DIR --sources {shlex.join(args.sources)}"
-    )
-    write_json(args.workdir / "against-adaptation.json", {"machine": machine(), "command": command, "rows": rows})
-    print(table(rows, args.sources))
+    for seed, source, (name, way) in itertools.product(args.seeds, args.sources, WAYS.items()):
+        found = rows.setdefault(name, {}).setdefault(source, {})
+        found[str(seed)] = figures(args, source, name, way, seed)
+        print(f"seed {seed}, {source}, {name}: {found[str(seed)]['all']['perplexity']:.1f}", flush=True)
+    write_json(args.workdir / "against-adaptation.json", {"machine": machine(), "rows": rows})
+    print(against_adaptation(rows))
 
 
-def checkpoint(args: argparse.Namespace, model: str) -> Path:
-    folder = f"heads {HEAD}, {model} {args.updates} {args.seed}".replace(" ", "-").replace(",", "")
+def checkpoint(args: argparse.Namespace, model: str, seed: int) -> Path:
+    folder = f"heads {HEAD}, {model} {args.updates} {seed}".replace(" ", "-").replace(",", "")
     return args.workdir / "domains-open" / folder / "checkpoint_best.pt"
 
 
-def figures(args: argparse.Namespace, source: str, name: str, way: Way) -> dict[str, Any]:
-    """Return what a source's test lines cost a model, read in a way."""
-    work, path = args.workdir / "against-adaptation", checkpoint(args, way.model)
+def figures(args: argparse.Namespace, source: str, name: str, way: Way, seed: int) -> dict[str, Any]:
+    """Return what a source's test lines cost a model of a seed, read in a way."""
+    work, path = args.workdir / "against-adaptation" / f"seed-{seed}", checkpoint(args, way.model, seed)
     data = data_of(args, source, ("valid", "test"), source if way.known else "")
     if way.finetuned:
-        path = finetune(args, work / f"{source}-finetuned", data_of(args, source, ("train", "valid"), None), path, way.model)
-    learning = [] if way.learning is None else learning_of(args, path, way.model, *way.learning)
+        lines = data_of(args, source, ("train", "valid"), None)
+        path = finetune(args, work / f"{source}-finetuned", lines, path, way.model, seed)
+    learning = [] if way.learning is None else learning_of(args, path, work / "statistics" / way.model, *way.learning)
     return score(work / slug(name), data, path, way.options, learning)
 
 
-def learning_of(args: argparse.Namespace, path: Path, model: str, part: str, rates: str) -> list[Any]:
+def learning_of(args: argparse.Namespace, path: Path, made: Path, part: str, rates: str) -> list[Any]:
     """Return the options of dynamic evaluation; the statistics that it needs are made."""
-    learns, made = ["--dynamic-parameters", part], args.workdir / "against-adaptation" / "statistics" / model
+    learns = ["--dynamic-parameters", part]
     if not list(made.glob(f"*-{part}.safetensors")):
         words = args.workdir / "data" / "domains-open"
         in_process("gradient-statistics", "--path", path, "--data", words, *learns, "--dest", made)
@@ -133,13 +134,13 @@ def data_of(args: argparse.Namespace, source: str, splits: tuple[str, ...], told
     return dest
 
 
-def finetune(args: argparse.Namespace, save: Path, data: Path, path: Path, model: str) -> Path:
+def finetune(args: argparse.Namespace, save: Path, data: Path, path: Path, model: str, seed: int) -> Path:
     """Train a model on lines of the source."""
     if not (save / "done").exists():
         save.mkdir(parents=True, exist_ok=True)
         recipe = TRAINING.format(updates=args.finetune_updates, interval=max(1, args.finetune_updates // 5))
         options = [*shlex.split(f"{recipe} {TEXTS['domains'].sizes} {EXPERIMENTS['heads'][f'{HEAD}, {model}']} {FINETUNING}")]
-        more = ["--finetune-from-model", path, "--seed", args.seed, "--save-dir", save]
+        more = ["--finetune-from-model", path, "--seed", seed, "--save-dir", save]
         run(BIN / "fairseq-train", data, *PLUGIN, *options, *more, log=save / "train.log")
         (save / "done").touch()
     return save / "checkpoint_best.pt"

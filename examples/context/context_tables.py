@@ -39,7 +39,7 @@ def markdown(rows: dict[str, Any], ngram: dict[str, Any]) -> list[str]:
     lines.append(["Kneser-Ney 4-gram", "", *perplexities([ngram]), "", ""])
     baselines = next((run["baselines"] for runs in rows.values() for run in runs.values() if run.get("baselines")), {})
     for name, found in baselines.items():
-        lines.append([f"bag of words, {name}", "", "", "", "", "", f"{found['accuracy']:.1%}", ""])
+        lines.append([f"{name} on counts", "", "", "", "", "", f"{found['accuracy']:.1%}", ""])
     kept = [i for i in range(len(COLUMNS)) if any(line[i] for line in lines)]
     table = [[COLUMNS[i] for i in kept], ["---"] + ["---:"] * (len(kept) - 1), *([line[i] for i in kept] for line in lines)]
     return [f"| {' | '.join(line)} |" for line in table]
@@ -49,6 +49,19 @@ def cells_of(label: str, runs: Sequence[dict[str, Any]]) -> list[str]:
     """Return the row of a model from its seeds' figures."""
     accuracy = spread([run["accuracy"] for run in runs if "accuracy" in run], ".1%")
     return [label, str(len(runs)), *perplexities(runs), accuracy, f"{runs[0]['parameters'] / 1e6:.2f}"]
+
+
+def against_adaptation(rows: dict[str, Any]) -> str:
+    """Return a table of against_adaptation.py: perplexity of each way on each source, and the speeds of what learns."""
+    sources, speeds = list(next(iter(rows.values()))), ("tokens per second", "static tokens per second")
+    lines = [["", *sources, *speeds], ["---"] + ["---:"] * (len(sources) + len(speeds))]
+    for way, found in rows.items():
+        runs = [run for of in found.values() for run in of.values()]
+        cells = [spread([run["all"]["perplexity"] for run in found[source].values()]) for source in sources]
+        lines.append(
+            [way, *cells, *(f"{statistics.mean(run[name] for run in runs):,.0f}" if name in runs[0] else "" for name in speeds)]
+        )
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def perplexities(runs: Sequence[dict[str, Any]]) -> list[str]:

@@ -51,7 +51,7 @@ TEXTS = {
     "speeches": Text("president", "--threshold 3 --context-numeric year", f"{_WORDS} --context-dim 8", 600, "year"),
     "characters": Text("domain", "", f"{_CHARACTERS} --context-dim 4", 600),
     "yelp": Text("stars", "--threshold 3", f"{_WORDS} --context-dim 5", 600),
-    "tripadvisor": Text("stars", "--threshold 3", f"{_WORDS} --context-dim 12", 600),
+    "tripadvisor": Text("stars", "--threshold 3", f"{_WORDS} --context-dim 12 --context-threshold 50", 600),
     "eurotwitter": Text("language", "", f"{_CHARACTERS} --context-dim 5", 600),
     "geotwitter": Text(None, "--context-numeric lat,lon", f"{_CHARACTERS} --context-dim 10", 600),
 }
@@ -80,8 +80,9 @@ EXPERIMENTS = {
         for rank in (0, 2, 6, 12, 20)
     },
     "heads": {
-        **{f"tied, {name}": row for name, row in _rows(_TIED, "shift").items()},
-        **{f"GroC + corrections, {name}": row for name, row in _rows(_GROC, "shift").items()},
+        f"{label}, {name}": f"{row} --autocast-bf16"
+        for label, head in (("tied", _TIED), ("GroC + corrections", _GROC))
+        for name, row in _rows(head, "shift").items()
     },
 }
 TRAINING = (

@@ -11,6 +11,7 @@ from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.contexts.typed import MISSING
 from fairseq_groc.data.text import escaped
 from fairseq_groc.errors import OptionError
+from fairseq_groc.evaluation.context_pictures import draw_boosts
 from fairseq_groc.evaluation.in_context import boosts, word_gains
 from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.results import check_out, write_json
@@ -24,11 +25,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--measured", action="store_true", help="on the text, by mean log-probabilities in the place of scores")
     parser.add_argument("--min-count", type=positive, default=5, help="with --measured: of a word in the text")
     parser.add_argument("--batch-size", type=positive, default=50, help="lines at a time")
-    add_out(parser, "JSON file to write")
+    add_out(parser)
 
 
 def run(args: Namespace) -> None:
-    check_out(args.out, drawn=False)
+    check_out(args.out)
     if args.context not in (None, MISSING):
         raise OptionError(f"--context {args.context}: --contexts says which are compared. Leave it out, or give {MISSING}.")
     hub, dataset = open_split(args)
@@ -53,6 +54,7 @@ def run(args: Namespace) -> None:
         print(f"{escaped(text)}: " + ", ".join(f"{escaped(one['word'])} {one['gain']:+.2f}" for one in words))
     if args.out:
         write_json(args.out, {"path": args.path, "measured": args.measured, "contexts": found})
+        draw_boosts(found, args.out.with_suffix(".png"))
 
 
 def top_words(dictionary: Any, gains: Tensor, count: int) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from fairseq_groc.encoders import ENCODERS
 from fairseq_groc.errors import OptionError
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModelConfig
-from fairseq_groc.options import SHARED_OPTIONS, TRAINING, HeadConfig, options_of
+from fairseq_groc.options import OF_FACTORS, SHARED_OPTIONS, TRAINING, HeadConfig, options_of
 from fairseq_groc.presets import PRESETS
 from fairseq_groc.registry import flag
 
@@ -72,7 +72,8 @@ def table(names: Collection[str] = PRESETS) -> str:
     for name in names:
         preset = PRESETS[name]
         taken = {**TRAINING, **options_of(preset.options.get("output_head", "compositional_output"))}
-        options = {key: value for key, value in preset.options.items() if key in taken}
+        factors = OF_FACTORS if preset.options.get("context_adaptation") == "factor" else ()
+        options = {key: value for key, value in preset.options.items() if key in taken or key in factors}
         if not options.get("output_depth", 1):
             options.pop("output_activation", None)  # of no layer
         if options.get("corrections", "none") == "none" and "corrections" in taken:

@@ -1,4 +1,4 @@
-"""Pictures of what contexts do: maps of their vectors, and accuracy against perplexity.
+"""Pictures of what contexts do: maps of their vectors, the words they boost, and accuracy against perplexity.
 
 They are those of Jaech and Ostendorf (2018), Figures 1 and 6; Figure 2 is in ``likelihood_ratios``.
 """
@@ -17,6 +17,7 @@ from fairseq_groc.evaluation.classification import scikit_learn
 from fairseq_groc.evaluation.results import color_of, pyplot, save_figure
 
 Floats = NDArray[np.float64]
+PANELS = 4  # side by side
 SIGMAS = 1.5  # of an ellipse (Figure 6)
 MARKERS = "os^Dv*Px"
 DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
@@ -115,6 +116,24 @@ def draw_accuracies(series: Mapping[str, Sequence[tuple[float, float]]], path: P
     axes.set(xlabel="perplexity, lower to the right", ylabel="accuracy")
     axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.4g}%")
     _write_labels(axes, labels, np.array([point for points in series.values() for point in points]))
+    save_figure(figure, path)
+
+
+def draw_boosts(contexts: Mapping[str, Sequence[Mapping[str, Any]]], path: Path) -> None:
+    """Save the words that each context boosts, a panel for each with the largest gain (nats) at the top."""
+    columns = min(len(contexts), PANELS)
+    rows = -(-len(contexts) // columns)
+    height = 0.8 + 0.22 * max(1, *map(len, contexts.values()))
+    figure, panels = pyplot().subplots(rows, columns, figsize=(2.6 * columns, height * rows), sharex=True, squeeze=False)
+    for axes in panels.flat[len(contexts) :]:
+        axes.set_visible(False)
+    for axes, (text, words) in zip(panels.flat, contexts.items(), strict=False):
+        axes.barh(range(len(words)), [one["gain"] for one in words], color="#0072B2")
+        axes.set_yticks(range(len(words)), [escaped(one["word"]) for one in words], parse_math=False)
+        axes.set_title(escaped(text), fontsize=10, parse_math=False)
+        axes.invert_yaxis()
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.supxlabel("nats that the context adds", fontsize=9)
     save_figure(figure, path)
 
 

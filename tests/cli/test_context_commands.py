@@ -379,6 +379,7 @@ def test_two_workers_equal_one_and_resume(commands, data, tmp_path):
 
 def boosted_alone(ours, where, folder):
     ours("boosted", *where, "--contexts", "topic=sports", "--top", "8", "--out", folder / "boosted.json")
+    assert (folder / "boosted.png").exists()
     return folder / "boosted.json"
 
 

@@ -41,9 +41,9 @@ def test_models_are_trained_scored_compared_and_adapted(commands, tmp_path):
     assert f"| {labels[1]} | 1 |" in commands.ok(*tables) and (tmp_path / "heads-domains.png").exists()
     output = commands.ok(*against)
     found = json.loads((work / "against-adaptation.json").read_text())["rows"]
-    assert len({row["arts"]["all"]["tokens"] for row in found.values()}) == 1 and len(found) == 8
-    assert f"| finetuned | {found['finetuned']['arts']['all']['perplexity']:.1f} |" in output
-    assert found["dynamic evaluation"]["arts"]["settings"]["dynamic_rate"] > 0
+    assert len({row["arts"]["1"]["all"]["tokens"] for row in found.values()}) == 1 and len(found) == 8
+    assert f"| finetuned | {found['finetuned']['arts']['1']['all']['perplexity']:.1f} |" in output
+    assert found["dynamic evaluation"]["arts"]["1"]["settings"]["dynamic_rate"] > 0
     assert "fairseq-train" not in commands.ok(*against)
 
 

@@ -6,9 +6,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from fairseq_groc.data.text import escaped
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation import context_pictures, likelihood_ratios
-from fairseq_groc.evaluation.context_pictures import draw_accuracies, draw_map, nearest
+from fairseq_groc.evaluation.context_pictures import draw_accuracies, draw_boosts, draw_map, nearest
 from fairseq_groc.evaluation.likelihood_ratios import draw_ratios, ratio_page, ratio_table
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
@@ -194,3 +195,18 @@ def test_the_best_models_are_at_the_upper_right(figure):
     found = {note.get_text(): note.xy for note in axes.texts if note.get_visible()}
     assert found == {"FactorCell": (92, 0.91), "ConcatCell": (93, 0.895)}
     assert axes.yaxis.get_major_formatter()(0.895, 0) == "89.5%"
+
+
+def test_each_context_has_a_panel_of_its_words(figure):
+    contexts = {
+        f"topic={number}": [{"word": word, "gain": number - 0.1 * i} for i, word in enumerate(WORDS)] for number in range(4)
+    }
+    panels = figure(draw_boosts, {**contexts, "topic=none": []}).axes
+    assert [axes.get_title() for axes in panels if axes.get_visible()] == [*contexts, "topic=none"]
+    for axes, words in zip(panels, contexts.values(), strict=False):
+        labels, bars = axes.get_yticklabels(), axes.patches
+        assert [label.get_text() for label in labels] == [escaped(word) for word in WORDS]
+        assert not any(label.get_parse_math() for label in labels)
+        assert [bar.get_width() for bar in bars] == [one["gain"] for one in words]
+        assert [round(bar.get_y() + bar.get_height() / 2, 6) for bar in bars] == [label.get_position()[1] for label in labels]
+        assert axes.yaxis.get_inverted() and axes.get_xlim() == panels[0].get_xlim()  # the first at the top, one measure
