@@ -1,12 +1,11 @@
 """Options that several commands have, and the numbers that ``type=`` takes."""
 
 import argparse
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fairseq_groc.errors import OptionError, shown
+from fairseq_groc.errors import OptionError, number_in, shown
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS
 from fairseq_groc.registry import flag, shown_value
 from fairseq_groc.tasks.config import adapter_fields
@@ -41,10 +40,7 @@ def natural(text: str) -> int:
 
 def share(text: str) -> float:
     """Return a number from 0 to 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = number_in(text)
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"{text}: expected a number from 0 to 1")
     return value
@@ -105,6 +101,21 @@ def named_texts(splits: Sequence[str]) -> dict[str, str]:
             reason = f"{shown(name)} is the name of two" if name in found else "expected SPLIT or NAME=SPLIT, as news=test1"
             raise OptionError(f"--split {given}: {reason}")
         found[name] = split
+    return found
+
+
+def named(option: str, pairs: Sequence[str], expected: str) -> dict[str, str]:
+    """Return what is given as NAME=..., by name.
+
+    Raises:
+        OptionError: a pair that is none, or a name that two have.
+    """
+    found: dict[str, str] = {}
+    for name, equals, value in (pair.partition("=") for pair in pairs):
+        if not name or not value.strip() or name in found:
+            reason = f"{shown(name)} is the name of two" if name in found else f"expected {expected}"
+            raise OptionError(f"{option} {name}{equals}{value}: {reason}")
+        found[name] = value
     return found
 
 

@@ -1,5 +1,7 @@
 """Errors of the package: each message says what was received, what was expected and what to do next."""
 
+import math
+
 LONGEST = 60  # characters of a word that a message shows
 
 
@@ -30,3 +32,11 @@ class CacheError(GrocError):
 def shown(text: str) -> str:
     """Return what a message shows of a word or another text that was received: quoted, and not all of a long one."""
     return repr(text) if len(text) <= LONGEST else f"{text[:LONGEST]!r}... ({len(text):,} characters)"
+
+
+def number_in(text: str) -> float:
+    """Return the number that a text is; NaN: it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

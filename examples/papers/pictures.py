@@ -62,8 +62,7 @@ def spaced(heights: list[float], gap: float = 10) -> list[float]:
 
 
 def bare(axes: Any) -> None:
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def draw_dots(figures: dict[str, list[float]], path: Path) -> None:

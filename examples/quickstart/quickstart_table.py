@@ -56,7 +56,6 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         axes.set_yticklabels(DOMAINS if axes is panels[0][0] else [])
         axes.invert_yaxis()
         axes.tick_params(length=0)
-        for side in ("top", "right", "bottom"):
-            axes.spines[side].set_visible(False)
+        axes.spines[["top", "right", "bottom"]].set_visible(False)
     figure.supxlabel("perplexity of the test text, lower is better", fontsize=10)
     save_figure(figure, path)

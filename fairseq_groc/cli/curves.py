@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
+from fairseq_groc.arguments import named
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.results import aligned, label_log_axis, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.training_log import TRAINING, Curve, by_seconds, read_clock, read_curves
@@ -32,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     logs, out = [Path(log) for log in args.log], Path(args.out)
     _check_out(out, logs)
-    names = _names(args.names)
+    names = named("--names", args.names, "SUBSET=NAME, as in valid1=science")
     rows = [
         {"run": run_name, "log": str(log), "subset": names.get(subset, subset), "points": points}
         for run_name, log in zip(run_names(logs), logs, strict=True)
@@ -71,13 +72,6 @@ def _check_out(out: Path, logs: list[Path]) -> None:
     for log in logs:
         if log.resolve() in (out.resolve(), out.with_suffix(".json").resolve()):
             raise OptionError(f"--out {out} would overwrite the log {log}: give another name")
-
-
-def _names(pairs: list[str]) -> dict[str, str]:
-    for pair in pairs:
-        if "=" not in pair:
-            raise OptionError(f"--names {pair}: expected SUBSET=NAME, as in valid1=science")
-    return dict(pair.split("=", 1) for pair in pairs)
 
 
 def run_names(logs: list[Path]) -> list[str]:

@@ -27,7 +27,7 @@ from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.data.text import checked, read_lines
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.characters import MARKS, Pieces, Size, check_raw, check_symbol, pieces_of, raw_lines, size_of
-from fairseq_groc.evaluation.line_losses import added, sums_by_line, words_of, write_losses
+from fairseq_groc.evaluation.line_losses import added, sums_by_line, write_losses
 from fairseq_groc.evaluation.loading import leave_out_corrections, open_model, read_split
 from fairseq_groc.evaluation.report import add, perplexities, tally, text_table, texts_table
 from fairseq_groc.evaluation.results import check_out, write_json
@@ -153,7 +153,7 @@ def share_of(args: Namespace, hub: Any, dataset: StreamDataset, known: Tensor, w
     return {
         "sums": tally(targets, adapted, own, known, unk),
         "lines": sums_by_line(targets, adapted, places, dataset.sizes, known, unk) if args.losses else {},
-        "words": list(words_of(dataset.lines, symbols)) if args.losses and worker == 0 else [],
+        "words": list(raw_lines(dataset.lines, symbols)) if args.losses and worker == 0 else [],
         "size": size,
         "pieces": pieces,
         "text": dataset.num_tokens_total,

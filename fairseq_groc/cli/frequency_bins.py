@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_groc.arguments import add_out, add_text, natural
+from fairseq_groc.arguments import add_out, add_text, named, natural
 from fairseq_groc.data.fingerprint import folder_dictionary
 from fairseq_groc.data.stream_dataset import open_text
 from fairseq_groc.errors import DataError, OptionError
@@ -30,7 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     if list(args.edges) != sorted(set(args.edges)):
         raise OptionError(f"--edges {' '.join(map(str, args.edges))}: expected rising numbers")
-    baselines = named(args.baselines)
+    baselines = named("--baselines", args.baselines, "NAME=CHECKPOINT")
     check_out(args.out)
     train = Path(args.train or args.data)
     if not (train / "train.bin").is_file():
@@ -56,21 +56,6 @@ def run(args: Namespace) -> None:
         bins = {name: [b.as_dict() for b in found] for name, found in compared.items()}
         write_json(args.out, {**about, "tokens": len(targets), "bins": bins})
         draw(compared, args.out.with_suffix(".png"))
-
-
-def named(pairs: list[str]) -> dict[str, str]:
-    """Return the baselines' checkpoints by name.
-
-    Raises:
-        OptionError: no pair, or a name that two have.
-    """
-    for pair in pairs:
-        if "=" not in pair:
-            raise OptionError(f"--baselines {pair}: expected NAME=CHECKPOINT")
-    names = [pair.split("=", 1)[0] for pair in pairs]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise OptionError(f"--baselines: {twice[0]} is the name of two: give each its own")
-    return dict(pair.split("=", 1) for pair in pairs)
 
 
 def occurrences(folder: Path, task: Any) -> Tensor:
@@ -101,8 +86,7 @@ def draw(compared: dict[str, list[Bin]], path: Path) -> None:
             panel.bar(places, values, width, label=name, color=color_of(name, number))
         panel.axhline(0, color="black", linewidth=0.8)
         panel.set(title=f"{key} over tokens")
-        for side in ("top", "right"):
-            panel.spines[side].set_visible(False)
+        panel.spines[["top", "right"]].set_visible(False)
     ticks = [f"{b.label()}\n({b.words:,} words)" for b in first]
     for panel in panels:
         panel.set_xticks([i + 0.4 - width / 2 for i in range(len(first))], ticks, fontsize=8)

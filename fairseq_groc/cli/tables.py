@@ -1,14 +1,11 @@
 """Make the lexicon tables of a folder of binarised data."""
 
-import logging
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from fairseq_groc.arguments import add_lexicon_options
 from fairseq_groc.data.fingerprint import piece_mark
 from fairseq_groc.data.lexicon_tables import tables_of
-
-logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: ArgumentParser) -> None:

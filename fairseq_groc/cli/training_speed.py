@@ -6,8 +6,8 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from fairseq_groc.arguments import add_out, positive, whole
-from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.arguments import add_out, named, positive, whole
+from fairseq_groc.errors import DataError
 from fairseq_groc.evaluation.results import check_out, machine, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.speed import TRAINING, Speed, summary, table, trained
 from fairseq_groc.programs import PLUGIN
@@ -33,7 +33,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     check_out(args.out)
-    models = _models(args.models)
+    archs = named("--models", args.models, "a name of its own and an --arch, as in tied=groc_lstm_lm_ptb_tied")
+    models = {name: ["--arch", *shlex.split(options)] for name, options in archs.items()}
     if not (args.data / "dict.txt").is_file():
         raise DataError(f"{args.data}/dict.txt not found: --data wants a folder of binarised data")
     turns = _turns(args, models)
@@ -44,16 +45,6 @@ def run(args: Namespace) -> None:
         about = {"machine": machine(), "updates": args.updates, "rounds": args.rounds, "options": args.options}
         write_json(args.out, {**about, "models": {name: " ".join(options) for name, options in models.items()}, "rows": rows})
         draw(rows, args.out.with_suffix(".png"))
-
-
-def _models(pairs: list[str]) -> dict[str, list[str]]:
-    models = {}
-    for pair in pairs:
-        name, _, options = pair.partition("=")
-        if not name or not options.strip() or name in models:
-            raise OptionError(f"--models {pair}: expected a name of its own and an --arch, as in tied=groc_lstm_lm_ptb_tied")
-        models[name] = ["--arch", *shlex.split(options)]
-    return models
 
 
 def _turns(args: Namespace, models: dict[str, list[str]]) -> dict[str, list[Speed]]:
@@ -81,6 +72,5 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     )
     axes.invert_yaxis()
     axes.margins(x=0.12)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)
     save_figure(figure, path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,10 +12,8 @@ from torch import Tensor, nn
 
 from fairseq_groc.contexts.variables import UNKNOWN, Variable
 from fairseq_groc.embeddings.rows import WordRows
-from fairseq_groc.errors import OptionError
-from fairseq_groc.modules.packed_state import pack, unpack
+from fairseq_groc.modules.packed_state import pack, refuse, unpack
 
-logger = logging.getLogger(__name__)
 NUMBERS = ("mean", "deviation", "period")
 
 
@@ -147,19 +144,14 @@ class ContextEmbedding(nn.Module):
         if saved != self._kinds():
             was, are = (", ".join(f"{one} ({kind})" for one, kind in kinds) for kinds in (saved, self._kinds()))
             columns = ",".join(one for one, _ in saved)
-            _refuse(
+            refuse(
                 f"the checkpoint's contexts have {was}, those of the data {are}: give data with the same columns, in the same "
                 f"order (--context-variables {columns})"
             )
         periods = state_dict.get(prefix + "period", self.period)
         if not torch.equal(periods.to(self.period), self.period):
             was, are = (", ".join(f"{one:g}" for one in values.tolist() if one) for values in (periods, self.period))
-            _refuse(f"the checkpoint's contexts have cycles of {was}, those of the data of {are}: preprocess with the same ones")
-
-
-def _refuse(message: str) -> None:
-    logger.error(message)  # fairseq-train hides the text of errors in loading
-    raise OptionError(message)
+            refuse(f"the checkpoint's contexts have cycles of {was}, those of the data of {are}: preprocess with the same ones")
 
 
 def _weights(variable: Variable) -> Tensor | None:

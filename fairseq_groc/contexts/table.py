@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_groc.errors import DataError, shown
+from fairseq_groc.errors import DataError, number_in, shown
 
 NAME = r"[^\W\d][\w.-]*"  # what --context NAME=VALUE,NAME=VALUE and --context-cyclic NAME:PERIOD can say
 
@@ -64,10 +64,7 @@ class Table(NamedTuple):
 
 def number_of(text: str) -> float | None:
     """Return the number that a text is; None: it is none, or not a finite one."""
-    try:
-        number = float(text) if "_" not in text else math.nan
-    except ValueError:
-        return None
+    number = number_in(text) if "_" not in text else math.nan
     return number if math.isfinite(number) else None
 
 

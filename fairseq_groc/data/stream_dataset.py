@@ -150,12 +150,6 @@ class StreamDataset(FairseqDataset):
         return len(self.lines)
 
     def __getitem__(self, plan: BatchPlan) -> dict[str, Any]:
-        return self._batch(plan)
-
-    def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
-        return samples[0]
-
-    def _batch(self, plan: BatchPlan) -> dict[str, Any]:
         pad, eos = self.dictionary.pad(), self.dictionary.eos()
         shape = (len(plan.rows), plan.block.end - plan.block.begin)
         source, target = torch.full(shape, pad), torch.full(shape, pad)
@@ -174,6 +168,9 @@ class StreamDataset(FairseqDataset):
             "net_input": net_input,
             "target": target,
         }
+
+    def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
+        return samples[0]
 
     def _attributes(self, plan: BatchPlan) -> dict[str, Any]:
         """Return what else the model is told of a batch: ``context``, of its lines, or of the lines of its targets."""
@@ -217,19 +214,9 @@ class StreamDataset(FairseqDataset):
                 f"If dict.txt lacks these words: {ADD_WORDS}"
             )
 
-    def num_tokens(self, index: int) -> int:
-        return int(self.lines.sizes[index])
-
-    def size(self, index: int) -> int:
-        return int(self.lines.sizes[index])
-
     @property
     def sizes(self) -> NDArray[Any]:
         return np.asarray(self.lines.sizes)
-
-    @property
-    def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        return False  # block lengths may change with the epoch
 
 
 class LinesForInference(FairseqDataset):
@@ -285,7 +272,4 @@ class LinesForInference(FairseqDataset):
         return {"context": self.contexts.of_lines(np.array(lines))}
 
     def num_tokens(self, index: int) -> int:
-        return int(self.sizes[index])
-
-    def size(self, index: int) -> int:
         return int(self.sizes[index])

@@ -157,7 +157,7 @@ class Vocabulary(nn.Module):
 
     def spellings(self, width: int) -> tuple[Tensor, Bags]:
         """Return the symbols of the distinct n-grams, (G, width), and every form's bag of them."""
-        return self.ngrams(width), self.windows(width)
+        return self.ngrams(width), self._bags(f"windows_{width}")
 
     def ngrams(self, width: int) -> Tensor:
         """Return the symbols of the distinct n-grams, (G, width).
@@ -168,10 +168,6 @@ class Vocabulary(nn.Module):
         if width not in self.widths:
             raise OptionError(f"no n-grams of width {width}: --char-filters has those of {', '.join(map(str, self.widths))}")
         return getattr(self, f"ngrams_{width}")
-
-    def windows(self, width: int) -> Bags:
-        """Return every form's bag of n-grams."""
-        return self._bags(f"windows_{width}")
 
     def relations(self) -> Bags:
         """Return every word's bag of related forms."""

@@ -6,7 +6,7 @@ L: lines; n: tokens.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fairseq_groc.dictionary import EOS, spelling
-from fairseq_groc.errors import DataError, shown
+from fairseq_groc.dictionary import spelling
+from fairseq_groc.errors import DataError, number_in, shown
 from fairseq_groc.evaluation.report import parts_of
 from fairseq_groc.files import replace_file
 from fairseq_groc.modules.probabilities import LOG_ZERO
@@ -54,12 +54,6 @@ def sums_by_line(targets: Tensor, adapted: Tensor, places: Tensor, sizes: NDArra
 def added(sums: Sequence[Sums]) -> Sums:
     """Return the sums of several workers."""
     return {name: np.sum([of[name] for of in sums], axis=0) for name in FIGURES}
-
-
-def words_of(lines: Iterable[Any], symbols: Sequence[str]) -> Iterator[str]:
-    """Yield binarised lines as words, without the ``</s>`` at their ends."""
-    for line in lines:
-        yield " ".join(symbols[token] for token in line.tolist() if token != EOS)
 
 
 def write_losses(path: Path, sums: Sums, words: Iterable[str]) -> None:
@@ -117,10 +111,7 @@ def _row(where: str, number: int, fields: list[str]) -> tuple[list[float], str]:
 
 
 def _number(where: str, column: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = number_in(text)
     whole = column.endswith(TOKENS)
     if not value >= -LARGEST_SLIP or (whole and not (text.isascii() and text.isdecimal())):
         expected = "a whole number" if whole else "0 or more, or inf"

@@ -81,13 +81,9 @@ def adapter_options(args: Namespace) -> dict[str, Any]:
     return {**{option.name: getattr(args, option.name) for option in adapter_fields()}, **context}
 
 
-def open_model(args: Namespace, **options: Any) -> Any:
-    """Return the loaded checkpoint, which is to read texts as the options say.
-
-    Args:
-        options: of the task
-    """
-    hub = load(args.path, args.data, **adapter_options(args), any_lexicon=args.any_lexicon, **options)
+def open_model(args: Namespace) -> Any:
+    """Return the loaded checkpoint, which is to read texts as the options say."""
+    hub = load(args.path, args.data, **adapter_options(args), any_lexicon=args.any_lexicon)
     cfg = hub.task.cfg  # the checkpoint's, where the commands of fairseq have their own
     cfg.sample_break_mode = getattr(args, "sample_break_mode", "none")
     if args.tokens_per_sample:
@@ -112,16 +108,13 @@ def read_split(hub: Any, data: str, split: str) -> StreamDataset:
     return dataset
 
 
-def open_split(args: Namespace, **options: Any) -> tuple[Any, StreamDataset]:
+def open_split(args: Namespace) -> tuple[Any, StreamDataset]:
     """Return the loaded checkpoint and the text to score.
-
-    Args:
-        options: of the task
 
     Raises:
         DataError: no such split.
     """
-    hub = open_model(args, **options)
+    hub = open_model(args)
     return hub, read_split(hub, args.data, args.split)
 
 

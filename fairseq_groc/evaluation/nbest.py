@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_groc.data.text import check_text, read_lines
-from fairseq_groc.errors import DataError, OptionError, shown
+from fairseq_groc.errors import DataError, OptionError, number_in, shown
 
 Floats = NDArray[np.float64]
 LM, WORDS = "lm", "words"  # what the model gives, and the number of words, whose weight is the insertion penalty
@@ -110,10 +110,7 @@ def _row(line: str, places: Sequence[int], where: str) -> tuple[str, str, list[f
 
 
 def _number(text: str, where: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = number_in(text)
     if not math.isfinite(value):
         raise DataError(f"{where}: the score {shown(text)} is no finite number")
     return value
@@ -171,10 +168,7 @@ def parse_weights(text: str, names: Sequence[str]) -> Floats:
     found = dict.fromkeys(names, 0.0)
     for part in text.split(","):
         name, equals, number = part.rpartition("=")
-        try:
-            value = float(number)
-        except ValueError:
-            value = math.nan
+        value = number_in(number)
         if name not in found or not equals or not math.isfinite(value):
             raise OptionError(f"--weights {shown(part)}: expected NAME=NUMBER, with a name of {', '.join(names)}")
         found[name] = value

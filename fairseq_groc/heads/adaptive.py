@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_groc.embeddings.growth import PerWord
-from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.heads.base import register_head
 from fairseq_groc.heads.table import BiasedOutput, TiedOutput
 from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK, chunked_cross_entropy
@@ -87,9 +86,6 @@ class HierarchicalOutput(PerWord, BiasedOutput):
         self.order = torch.cat([self.order, before + new])
         self._sizes[last] += count
         self.words.extend(words)
-
-    def forward(self, embeddings: Tensor, vocabulary: Vocabulary | None = None) -> tuple[Tensor, Tensor]:
-        return embeddings, self.biases()
 
     def _first(self, outputs: Tensor, bias: Tensor, members: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Return embeddings and biases of the first bin's words and of the other bins; a bin without a word is impossible."""

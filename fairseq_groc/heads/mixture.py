@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.heads.base import register_head
 from fairseq_groc.heads.table import BiasedOutput
 from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK, chunked_cross_entropy
@@ -41,9 +40,6 @@ class MixtureOfSoftmaxes(BiasedOutput):
     @classmethod
     def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> MixtureOfSoftmaxes:
         return cls(words, dim, settings["num_softmaxes"])
-
-    def forward(self, embeddings: Tensor, vocabulary: Vocabulary | None = None) -> tuple[Tensor, Tensor]:
-        return embeddings, self.biases()
 
     def query(self, h: Tensor) -> Tensor:
         """Return the K contexts, (..., K, d)."""

@@ -14,7 +14,7 @@ from fairseq_groc.registry import Option
 
 
 class BiasedOutput(OutputHead):
-    """A head with a bias a word: it predicts the words that had one in training. Parameters: V, and the subclass's own."""
+    """A head with a bias for each word that training had, and with E_out = E_in. Parameters: V, and the subclass's own."""
 
     def __init__(self, words: Sequence[str]):
         super().__init__()
@@ -27,6 +27,9 @@ class BiasedOutput(OutputHead):
     def unknown(self) -> Tensor | None:
         return self.bias.unknown()
 
+    def forward(self, embeddings: Tensor, vocabulary: Vocabulary | None = None) -> tuple[Tensor, Tensor]:
+        return embeddings, self.biases()
+
 
 @register_head("tied")
 class TiedOutput(BiasedOutput):
@@ -37,9 +40,6 @@ class TiedOutput(BiasedOutput):
     @classmethod
     def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> TiedOutput:
         return cls(words)
-
-    def forward(self, embeddings: Tensor, vocabulary: Vocabulary | None = None) -> tuple[Tensor, Tensor]:
-        return embeddings, self.biases()
 
 
 @register_head(

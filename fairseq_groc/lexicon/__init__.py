@@ -59,7 +59,7 @@ def open_lexicon(path: str | None = None) -> Lexicon:
         )
     if path and Path(path).is_file():
         return FileLexicon(Path(path))
-    return WordNetLexicon(find_wordnet(path))
+    return WordNetLexicon(path)
 
 
 def open_lexicons(paths: Sequence[str] | None = None) -> Lexicon:
@@ -81,12 +81,6 @@ def _anywhere(path: str) -> str:
     if text.partition(":")[0] in LEXICONS or (text and Path(text).exists()):
         return f"{name}:{_anywhere(text)}"
     return path
-
-
-@register_lexicon("wordnet")
-def _wordnet(path: str | None = None) -> Lexicon:
-    """Open this machine's WordNet, or the one in a folder."""
-    return WordNetLexicon(find_wordnet(path))
 
 
 @register_lexicon("lemmas")

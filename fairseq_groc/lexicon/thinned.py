@@ -6,7 +6,6 @@ import functools
 import hashlib
 from dataclasses import replace
 
-from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.base import Entry, Lexicon
 
 
@@ -19,14 +18,9 @@ class ThinnedLexicon:
         lexicon: the other one
         share: of the words that keep their relations, and of those that keep their definition, in [0, 1]
         seed: of the draws
-
-    Raises:
-        LexiconError: a share out of range.
     """
 
     def __init__(self, lexicon: Lexicon, share: float, seed: int = 1):
-        if not 0 <= share <= 1:
-            raise LexiconError(f"--keep-entries {share:g}: expected a share from 0 to 1")
         self._lexicon, self.share, self.seed = lexicon, share, seed
         self._lookup = functools.cache(lexicon.lookup)
         self.name = f"{lexicon.name}, {share:.0%} of the entries"

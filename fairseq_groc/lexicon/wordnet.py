@@ -29,7 +29,7 @@ def system_directories() -> list[Path]:
     return [Path(sys.prefix) / "share" / "wordnet", Path("/usr/share/wordnet"), Path("/usr/local/share/wordnet")]
 
 
-def find_wordnet(lexicon_path: str | None = None, download: bool = True) -> Path:
+def find_wordnet(lexicon_path: str | Path | None = None, download: bool = True) -> Path:
     """Return the folder of the WordNet database files.
 
     Looks at *lexicon_path*, NLTK's data paths, a system WordNet, and last lets NLTK download it.
@@ -108,6 +108,7 @@ def _reader(path: Path) -> Any:
         return Reader(nltk.data.FileSystemPathPointer(str(path)), None)
 
 
+@register_lexicon("wordnet")
 class WordNetLexicon:
     """Synonyms, hyponyms and glosses of English words (GroC, section 3.1 and appendix B.1).
 
@@ -116,15 +117,18 @@ class WordNetLexicon:
     them twice in other letters' case. The gloss is the first sense's, without its examples and their authors. Look-up is
     lower-cased, with WordNet's own morphology (dogs -> dog). Not thread-safe, as NLTK's reader is not.
 
+    Args:
+        path: folder of WordNet; by default this machine's
+
     Raises:
-        LexiconError: the folder has no tag counts.
+        LexiconError: there is no WordNet, or the folder has no tag counts.
     """
 
     name = "wordnet"
     _files = [*_DATA_FILES, _TAG_COUNTS]  # what answers depend on
 
-    def __init__(self, path: Path):
-        self.path = Path(path)
+    def __init__(self, path: str | Path | None = None):
+        self.path = find_wordnet(path)
         if missing := [name for name in self._files if not (self.path / name).is_file()]:
             raise LexiconError(
                 f"{self.path}: no {missing[0]}, which says how often each sense is used. Give the folder of a whole WordNet, or "
@@ -196,19 +200,10 @@ class NounsFirstLexicon(WordNetLexicon):
     """WordNet in NLTK's order of senses, nouns first: *be* is beryllium, *was* Washington. What 0.1.0 had for WordNet.
 
     Relations that differ in case alone count as two, and the authors of quotations as words of a gloss.
-
-    Args:
-        path: folder of WordNet; by default this machine's
-
-    Raises:
-        LexiconError: there is no WordNet.
     """
 
     name = "wordnet, nouns first"
     _files = _DATA_FILES
-
-    def __init__(self, path: str | None = None):
-        super().__init__(find_wordnet(path))
 
     def fingerprint(self) -> str:
         return f"wordnet-{self._digest()}"

@@ -61,9 +61,6 @@ class GrocLSTMLanguageModel(FairseqLanguageModel):
         _require_task(hasattr(task, "adapter_for"), type(task).__name__)
         return cls(GrocLSTMDecoder(task.dictionary, cfg))
 
-    def get_targets(self, sample: dict[str, Any], net_output: Any) -> Tensor:
-        return sample["target"]
-
 
 def build_encoder(cfg: Any) -> PrefixEncoder:
     """Return the prefix encoder that the options of a model ask for.

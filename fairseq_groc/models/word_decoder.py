@@ -23,7 +23,7 @@ from fairseq_groc.models.context_layers import ContextLayers, of_hypotheses, reo
 from fairseq_groc.models.leaves import leaves_of
 from fairseq_groc.models.word_layers import OutputLayer
 from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK
-from fairseq_groc.modules.packed_state import pack, unpack
+from fairseq_groc.modules.packed_state import pack, refuse, unpack
 from fairseq_groc.modules.per_thread import PerThread
 from fairseq_groc.modules.probabilities import LOG_ZERO
 from fairseq_groc.options import OPTIONS_VERSION
@@ -250,12 +250,12 @@ class WordDecoder(ChangingVocabulary):
             if key in self.settings and key not in IN_TRAINING_ALONE and self.settings[key] != value
         ]
         if differing:
-            _refuse(f"options differ from the checkpoint's: {'; '.join(differing)}. Give the checkpoint's or start anew.")
+            refuse(f"options differ from the checkpoint's: {'; '.join(differing)}. Give the checkpoint's or start anew.")
         mark = saved.get("piece_mark", "")
         if mark != self._piece_mark():
             ours, theirs = (f"pieces marked {one}" if one else "whole words" for one in (self._piece_mark(), mark))
             given = f"with --piece-marks {mark}" if mark else "without --piece-marks"
-            _refuse(f"the data have {ours}, and the checkpoint's had {theirs}: binarise the text again {given}.")
+            refuse(f"the data have {ours}, and the checkpoint's had {theirs}: binarise the text again {given}.")
         if self.contexts is not None:
             self.contexts.move_values(state_dict, f"{prefix}contexts.", f"{prefix}words.context_rows.weight")
         trained = saved.get("lexicon")
@@ -279,7 +279,7 @@ class WordDecoder(ChangingVocabulary):
         ):
             logger.warning(f"the lexicon tables come from another lexicon {both}, which has the same on all words of training")
             return
-        _refuse(
+        refuse(
             f"the lexicon tables come from another lexicon {both}, and words of training may be made of something else. Rebuild "
             f"them: python -m fairseq_groc tables DATA --lexicon-path {known_source(trained) or 'LEXICON'}; "
             "or, if that is meant, give --any-lexicon."
@@ -289,8 +289,3 @@ class WordDecoder(ChangingVocabulary):
 def digest_of(made: NDArray[Any]) -> str:
     """Return a digest of digests."""
     return hashlib.sha256(made.tobytes()).hexdigest()[:16]
-
-
-def _refuse(message: str) -> None:
-    logger.error(message)  # fairseq-train hides the text of errors in loading
-    raise OptionError(message)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import zlib
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -36,7 +36,11 @@ def unpack(saved: Any) -> Any:
         return saved
     content = (saved.detach().cpu().double() + CENTRE).round().clamp(0, 255).to(torch.uint8).numpy().tobytes()
     if content[:8] != f"{zlib.crc32(content[8:]):08x}".encode():
-        message = "the checkpoints that were averaged differ in words or options. Average checkpoints of one training."
-        logger.error(message)  # fairseq-train hides the text of errors in loading
-        raise OptionError(message)
+        refuse("the checkpoints that were averaged differ in words or options. Average checkpoints of one training.")
     return json.loads(content[8:])
+
+
+def refuse(message: str) -> NoReturn:
+    """Raise an OptionError that is also logged: fairseq-train hides the text of errors in loading."""
+    logger.error(message)
+    raise OptionError(message)

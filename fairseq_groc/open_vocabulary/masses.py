@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import math
 from pathlib import Path
 from typing import Any
 
 from fairseq_groc.data.fingerprint import trained_words
 from fairseq_groc.dictionary import is_symbol
-from fairseq_groc.errors import OptionError
+from fairseq_groc.errors import OptionError, number_in
 from fairseq_groc.open_vocabulary.new_words import NewWordMass, rate_of_new_words
 
 ADAPTIVE, UNK = "adaptive", "unk"
@@ -23,10 +22,7 @@ def fixed_mass(given: str) -> float | None:
     """
     if given in (ADAPTIVE, UNK):
         return None
-    try:
-        mass = float(given)
-    except ValueError:
-        mass = math.nan
+    mass = number_in(given)
     if not 0 < mass < 1:
         raise OptionError(f"--new-word-mass {given}: expected {ADAPTIVE}, {UNK} or a number between 0 and 1")
     return mass

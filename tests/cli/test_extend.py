@@ -162,7 +162,7 @@ def test_what_scoring_refuses(said, typed, options, message):
 def test_a_lexicon_that_is_not_registered(ours):
     explain = ["explain", "cat", "--lexicon-path"]
     registered = (
-        "of a registered lexicon (none, wordnet_nouns_first, synonyms, omw, wn, wordnet, lemmas; --user-dir registers others)"
+        "of a registered lexicon (none, wordnet, wordnet_nouns_first, synonyms, omw, wn, lemmas; --user-dir registers others)"
     )
     assert registered in ours(*explain, "compounds:words.tsv", code=1)
     assert "--lexicon-path none:text: too many positional arguments. The form is NAME" in ours(*explain, "none:text", code=1)

@@ -50,7 +50,7 @@ def test_models_are_trained_in_turns_and_drawn(commands, corpus, tmp_path):
     "options, said",
     [
         (["--models", "tied"], "--models tied: expected a name of its own and an --arch"),
-        (["--models", "a=groc_lstm_lm", "a=groc_lstm_lm"], "--models a=groc_lstm_lm: expected a name of its own"),
+        (["--models", "a=groc_lstm_lm", "a=groc_lstm_lm"], "--models a=groc_lstm_lm: 'a' is the name of two"),
         (["--models", "a=groc_lstm_lm", "--updates", "2"], "--updates 2: expected a whole number, 3 or more"),
         (["--models", "a=groc_lstm_lm", "--out", "speed.png"], "--out speed.png: expected a name that ends in .json"),
     ],

@@ -164,7 +164,7 @@ def test_dropout_of_training_is_not_kept_for_evaluation(vocabulary_of):
 
 def test_no_checkpoint_holds_anything_of_the_size_of_the_vocabulary(matrices):
     state = matrices.state_dict()
-    sizes = {matrices.vocabulary.num_words, matrices.vocabulary.num_forms, len(matrices.vocabulary.windows(1).items)}
+    sizes = {matrices.vocabulary.num_words, matrices.vocabulary.num_forms, len(matrices.vocabulary.spellings(1)[1].items)}
     assert sizes.isdisjoint({2, 3, 4, 5, 6, 12, 263})  # what the shapes of the parameters are made of
     assert state and all(torch.is_tensor(value) for value in state.values())
     assert not [name for name, value in state.items() if sizes & set(value.shape)]
