@@ -67,15 +67,15 @@ def test_training_speed_beside_other_programs(commands, corpus):
 
 def test_scaling_with_the_vocabulary_of_a_text(commands, corpus, tmp_path):
     size = len((corpus / "data" / "dict.txt").read_text().splitlines()) + 4
-    runs = ["--runs", "floor", "tied", "full", "--steps", "1", "--rounds", "1"]
-    output = commands.ok(*RUN["scaling"], "--data", corpus / "data", "--out", tmp_path, *runs)
+    scaling = [*RUN["scaling"], "--data", corpus / "data", "--out", tmp_path, "--shape", "small"]
+    output = commands.ok(*scaling, "--runs", "floor", "tied", "full", "--steps", "1", "--rounds", "1")
     assert re.search(rf"^{size} +full ", output, re.MULTILINE)
     words = (tmp_path / f"tables-{size}" / "words.txt").read_text().split("\n")
     assert words[4:] == [line.split()[0] for line in (corpus / "data" / "dict.txt").read_text().splitlines()]
     turns = ["--runs", "tied", "tied-awd", "sampled-0.1", "--steps", "2", "--rounds", "1", "--step-by-step"]
-    output = commands.ok(*RUN["scaling"], "--data", corpus / "data", "--out", tmp_path, *turns)
+    output = commands.ok(*scaling, *turns)
     assert re.search(rf"^{size} +tied( +[\d,]+){{4}} +1.00 +1.00$", output, re.MULTILINE)
-    found = json.loads((tmp_path / "step-by-step-ptb.json").read_text())["runs"][str(size)]
+    found = json.loads((tmp_path / "step-by-step-small.json").read_text())["runs"][str(size)]
     assert {run: len(of_run["seconds"]) for run, of_run in found.items()} == {"tied": 2, "tied-awd": 2, "sampled-0.1": 2}
 
 
