@@ -135,7 +135,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "beginnings": lambda: findings.beginnings(RESULTS),
     **{f"contexts-{text}": partial(in_context, f"models-{text}") for text in ("agnews", "dbpedia", "speeches", "characters")},
     "contexts-domains": lambda: in_context("heads-domains"),
-    "contexts-adaptation": lambda: context_tables.against_adaptation(loaded(CONTEXT / "against-adaptation.json")["rows"]),
+    "contexts-adaptation": lambda: "\n".join(
+        context_tables.against_adaptation(loaded(CONTEXT / "against-adaptation.json")["rows"])
+    ),
     "rescoring": lambda: rescoring(EXAMPLES / "rescoring" / "results"),
     "lexicon-coverage": lambda: language_tables.coverage(loaded(COVERAGE)),
     "spelling-units": lambda: language_tables.units(loaded(COVERAGE)),

@@ -1,7 +1,7 @@
 """Options that several commands have, and the numbers that ``type=`` takes."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,28 +93,29 @@ def named_texts(splits: Sequence[str]) -> dict[str, str]:
     Raises:
         OptionError: a name that two have, or that no file can have.
     """
-    found: dict[str, str] = {}
-    for given in splits:
-        name, equals, split = given.rpartition("=")
-        name = name if equals else Path(split).name
-        if not split or not name or "/" in name or name in found:
-            reason = f"{shown(name)} is the name of two" if name in found else "expected SPLIT or NAME=SPLIT, as news=test1"
-            raise OptionError(f"--split {given}: {reason}")
-        found[name] = split
+    expected = "SPLIT or NAME=SPLIT, as news=test1"
+    found = named("--split", splits, expected, lambda split: Path(split).name)
+    for name, split in found.items():
+        if "/" in name:
+            raise OptionError(f"--split {name}={split}: expected {expected}")
     return found
 
 
-def named(option: str, pairs: Sequence[str], expected: str) -> dict[str, str]:
-    """Return what is given as NAME=..., by name.
+def named(option: str, given: Sequence[str], expected: str, name_of: Callable[[str], str] = lambda value: "") -> dict[str, str]:
+    """Return what is given as NAME=VALUE, by name.
+
+    Args:
+        name_of: the name of a value that is given without one
 
     Raises:
-        OptionError: a pair that is none, or a name that two have.
+        OptionError: without a name or a value, or with a name that two have.
     """
     found: dict[str, str] = {}
-    for name, equals, value in (pair.partition("=") for pair in pairs):
+    for one in given:
+        name, value = one.split("=", 1) if "=" in one else (name_of(one), one)
         if not name or not value.strip() or name in found:
             reason = f"{shown(name)} is the name of two" if name in found else f"expected {expected}"
-            raise OptionError(f"{option} {name}{equals}{value}: {reason}")
+            raise OptionError(f"{option} {one}: {reason}")
         found[name] = value
     return found
 

@@ -1,7 +1,10 @@
 """Errors of the package: each message says what was received, what was expected and what to do next."""
 
+import logging
 import math
+from typing import NoReturn
 
+logger = logging.getLogger(__name__)
 LONGEST = 60  # characters of a word that a message shows
 
 
@@ -32,6 +35,12 @@ class CacheError(GrocError):
 def shown(text: str) -> str:
     """Return what a message shows of a word or another text that was received: quoted, and not all of a long one."""
     return repr(text) if len(text) <= LONGEST else f"{text[:LONGEST]!r}... ({len(text):,} characters)"
+
+
+def refuse(message: str) -> NoReturn:
+    """Raise an OptionError that is also logged: fairseq-train hides the text of errors in loading."""
+    logger.error(message)
+    raise OptionError(message)
 
 
 def number_in(text: str) -> float:

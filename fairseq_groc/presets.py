@@ -176,7 +176,7 @@ def _factor_cell(data: str, sizes: tuple[int, int, int, int, float], published: 
             "output_head": "tied",
             "context_dim": reads * size,
             "context_adaptation": adaptation,
-            "context_rank": rank,
+            **({"context_rank": rank} if adaptation == "factor" else {}),
             "context_bias": "rows",
         }
         title = "".join(part.capitalize() for part in name.split("_"))

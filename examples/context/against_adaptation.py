@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from context_tables import against_adaptation
-from run import EXPERIMENTS, TEXTS, TRAINING
+from run import EXPERIMENTS, TEXTS, TRAINING, options_of
 
 EXAMPLES = Path(__file__).resolve().parents[1]
 sys.path.append(str(EXAMPLES / "adaptation"))
@@ -80,7 +80,7 @@ def main() -> None:
         found[str(seed)] = figures(args, source, name, way, seed)
         print(f"seed {seed}, {source}, {name}: {found[str(seed)]['all']['perplexity']:.1f}", flush=True)
     write_json(args.workdir / "against-adaptation.json", {"machine": machine(), "rows": rows})
-    print(against_adaptation(rows))
+    print("\n".join(against_adaptation(rows)))
 
 
 def checkpoint(args: argparse.Namespace, model: str, seed: int) -> Path:
@@ -139,7 +139,8 @@ def finetune(args: argparse.Namespace, save: Path, data: Path, path: Path, model
     if not (save / "done").exists():
         save.mkdir(parents=True, exist_ok=True)
         recipe = TRAINING.format(updates=args.finetune_updates, interval=max(1, args.finetune_updates // 5))
-        options = [*shlex.split(f"{recipe} {TEXTS['domains'].sizes} {EXPERIMENTS['heads'][f'{HEAD}, {model}']} {FINETUNING}")]
+        row = options_of(TEXTS["domains"], EXPERIMENTS["heads"][f"{HEAD}, {model}"])
+        options = shlex.split(f"{recipe} {row} {FINETUNING}")
         more = ["--finetune-from-model", path, "--seed", seed, "--save-dir", save]
         run(BIN / "fairseq-train", data, *PLUGIN, *options, *more, log=save / "train.log")
         (save / "done").touch()

@@ -41,8 +41,13 @@ def markdown(rows: dict[str, Any], ngram: dict[str, Any]) -> list[str]:
     for name, found in baselines.items():
         lines.append([f"{name} on counts", "", "", "", "", "", f"{found['accuracy']:.1%}", ""])
     kept = [i for i in range(len(COLUMNS)) if any(line[i] for line in lines)]
-    table = [[COLUMNS[i] for i in kept], ["---"] + ["---:"] * (len(kept) - 1), *([line[i] for i in kept] for line in lines)]
-    return [f"| {' | '.join(line)} |" for line in table]
+    return written([[line[i] for i in kept] for line in (COLUMNS, *lines)])
+
+
+def written(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table in Markdown; its first line has the names of the columns."""
+    rule = ["---"] + ["---:"] * (len(lines[0]) - 1)
+    return [f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:])]
 
 
 def cells_of(label: str, runs: Sequence[dict[str, Any]]) -> list[str]:
@@ -51,17 +56,16 @@ def cells_of(label: str, runs: Sequence[dict[str, Any]]) -> list[str]:
     return [label, str(len(runs)), *perplexities(runs), accuracy, f"{runs[0]['parameters'] / 1e6:.2f}"]
 
 
-def against_adaptation(rows: dict[str, Any]) -> str:
+def against_adaptation(rows: dict[str, Any]) -> list[str]:
     """Return a table of against_adaptation.py: perplexity of each way on each source, and the speeds of what learns."""
     sources, speeds = list(next(iter(rows.values()))), ("tokens per second", "static tokens per second")
-    lines = [["", *sources, *speeds], ["---"] + ["---:"] * (len(sources) + len(speeds))]
+    lines = [["", *sources, *speeds]]
     for way, found in rows.items():
         runs = [run for of in found.values() for run in of.values()]
         cells = [spread([run["all"]["perplexity"] for run in found[source].values()]) for source in sources]
-        lines.append(
-            [way, *cells, *(f"{statistics.mean(run[name] for run in runs):,.0f}" if name in runs[0] else "" for name in speeds)]
-        )
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        cells += [f"{statistics.mean(run[name] for run in runs):,.0f}" if name in runs[0] else "" for name in speeds]
+        lines.append([way, *cells])
+    return written(lines)
 
 
 def perplexities(runs: Sequence[dict[str, Any]]) -> list[str]:

@@ -31,6 +31,7 @@ class Text(NamedTuple):
         variable: that lines are classified by; None: none
         preprocess: options
         sizes: of the models
+        contexts: options of those that read contexts
         updates: of a training
         beside: a number that would tell the variable's value: each value is guessed with the median of its lines
     """
@@ -38,6 +39,7 @@ class Text(NamedTuple):
     variable: str | None
     preprocess: str
     sizes: str
+    contexts: str
     updates: int
     beside: str | None = None
 
@@ -45,18 +47,18 @@ class Text(NamedTuple):
 _WORDS = "--decoder-embed-dim 150 --decoder-output-dim 110 --recurrent-dropout 0.5"
 _CHARACTERS = "--decoder-embed-dim 40 --decoder-output-dim 250"
 TEXTS = {
-    "agnews": Text("topic", "--threshold 3", f"{_WORDS} --context-dim 2", 600),
-    "dbpedia": Text("category", "--threshold 2", f"{_WORDS} --context-dim 12", 300),
-    "domains": Text("domain", "--threshold 3", f"{_WORDS} --context-dim 4", 600),
-    "speeches": Text("president", "--threshold 3 --context-numeric year", f"{_WORDS} --context-dim 8", 600, "year"),
-    "characters": Text("domain", "", f"{_CHARACTERS} --context-dim 4", 600),
-    "yelp": Text("stars", "--threshold 3", f"{_WORDS} --context-dim 5", 600),
-    "tripadvisor": Text("stars", "--threshold 3", f"{_WORDS} --context-dim 12 --context-threshold 50", 600),
-    "eurotwitter": Text("language", "", f"{_CHARACTERS} --context-dim 5", 600),
-    "geotwitter": Text(None, "--context-numeric lat,lon", f"{_CHARACTERS} --context-dim 10", 600),
+    "agnews": Text("topic", "--threshold 3", _WORDS, "--context-dim 2", 600),
+    "dbpedia": Text("category", "--threshold 2", _WORDS, "--context-dim 12", 300),
+    "domains": Text("domain", "--threshold 3", _WORDS, "--context-dim 4", 600),
+    "speeches": Text("president", "--threshold 3 --context-numeric year", _WORDS, "--context-dim 8", 600, "year"),
+    "characters": Text("domain", "", _CHARACTERS, "--context-dim 4", 600),
+    "yelp": Text("stars", "--threshold 3", _WORDS, "--context-dim 5", 600),
+    "tripadvisor": Text("stars", "--threshold 3", _WORDS, "--context-dim 12 --context-threshold 50", 600),
+    "eurotwitter": Text("language", "", _CHARACTERS, "--context-dim 5", 600),
+    "geotwitter": Text(None, "--context-numeric lat,lon", _CHARACTERS, "--context-dim 10", 600),
 }
 _ADAPTED = {
-    "Unadapted": "--context-dim 0",
+    "Unadapted": "",
     "SoftmaxBias": "--context-adaptation none --context-bias {bias}",
     "ConcatCell": "--context-adaptation concat --context-bias {bias}",
     "FactorCell": "--context-adaptation factor --context-rank 12 --context-bias {bias}",
@@ -177,7 +179,7 @@ def made(args: argparse.Namespace, data: Path, text: Text, label: str, seed: int
             "seconds": json.loads((save / "cost.json").read_text())["seconds"],
             "checkpoint": str((save / "checkpoint_best.pt").relative_to(args.workdir)),
         }
-        if text.variable and "--context-dim 0" not in EXPERIMENTS[args.experiment][label]:
+        if text.variable and reads_contexts(EXPERIMENTS[args.experiment][label]):
             options = ("--variable", text.variable, "--baseline", *candidates(args, text))
             classified = report(save, "classified.json", "classify", data, *options)
             figures["accuracy"] = classified["accuracy"]
@@ -212,10 +214,19 @@ def train(save: Path, data: Path, text: Text, options: str, seed: int) -> None:
     if not cost.exists():
         save.mkdir(parents=True, exist_ok=True)
         recipe = TRAINING.format(updates=text.updates, interval=max(1, text.updates // 6))
-        words = shlex.split(f"{recipe} {text.sizes} {options}")
+        words = shlex.split(f"{recipe} {options_of(text, options)}")
         begin = time.time()
         run(BIN / "fairseq-train", data, *PLUGIN, *words, "--seed", seed, "--save-dir", save, log=log)
         write_json(cost, {"seconds": time.time() - begin, "options": shlex.join(words)})
+
+
+def options_of(text: Text, row: str) -> str:
+    """Return the options of a row's model on a text."""
+    return f"{text.sizes} {text.contexts if reads_contexts(row) else ''} {row}"
+
+
+def reads_contexts(row: str) -> bool:
+    return "--context-adaptation" in row
 
 
 def report(save: Path, name: str, command: str, data: Path, *options: Any) -> dict[str, Any]:

@@ -71,9 +71,8 @@ def table(names: Collection[str] = PRESETS) -> str:
     lines = [f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
     for name in names:
         preset = PRESETS[name]
-        taken = {**TRAINING, **options_of(preset.options.get("output_head", "compositional_output"))}
-        factors = OF_FACTORS if preset.options.get("context_adaptation") == "factor" else ()
-        options = {key: value for key, value in preset.options.items() if key in taken or key in factors}
+        taken = {*TRAINING, *options_of(preset.options.get("output_head", "compositional_output")), *OF_FACTORS}
+        options = {key: value for key, value in preset.options.items() if key in taken}
         if not options.get("output_depth", 1):
             options.pop("output_activation", None)  # of no layer
         if options.get("corrections", "none") == "none" and "corrections" in taken:

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from fairseq_groc.contexts.variables import UNKNOWN, Variable
 from fairseq_groc.embeddings.rows import WordRows
-from fairseq_groc.modules.packed_state import pack, refuse, unpack
+from fairseq_groc.errors import refuse
+from fairseq_groc.modules.packed_state import pack, unpack
 
 NUMBERS = ("mean", "deviation", "period")
 

@@ -16,14 +16,14 @@ from fairseq_groc.adapters import Adapter, AdapterSettings, Memory, View
 from fairseq_groc.adapters.dynamic import Leaves
 from fairseq_groc.data.streams import Block
 from fairseq_groc.encoders.carried import CarriedState
-from fairseq_groc.errors import OptionError
+from fairseq_groc.errors import OptionError, refuse
 from fairseq_groc.lexicon.tables import known_source
 from fairseq_groc.models.changing_vocabulary import ChangingVocabulary
 from fairseq_groc.models.context_layers import ContextLayers, of_hypotheses, reordered
 from fairseq_groc.models.leaves import leaves_of
 from fairseq_groc.models.word_layers import OutputLayer
 from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK
-from fairseq_groc.modules.packed_state import pack, refuse, unpack
+from fairseq_groc.modules.packed_state import pack, unpack
 from fairseq_groc.modules.per_thread import PerThread
 from fairseq_groc.modules.probabilities import LOG_ZERO
 from fairseq_groc.options import OPTIONS_VERSION

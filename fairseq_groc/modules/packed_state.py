@@ -7,16 +7,14 @@ What is the same in all that is averaged comes out as it was.
 from __future__ import annotations
 
 import json
-import logging
 import zlib
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from fairseq_groc.errors import OptionError
+from fairseq_groc.errors import refuse
 
-logger = logging.getLogger(__name__)
 CENTRE = 79  # of printable ASCII: the smaller the numbers, the less --ema-fp32 rounds away; it may not come to a half
 
 
@@ -38,9 +36,3 @@ def unpack(saved: Any) -> Any:
     if content[:8] != f"{zlib.crc32(content[8:]):08x}".encode():
         refuse("the checkpoints that were averaged differ in words or options. Average checkpoints of one training.")
     return json.loads(content[8:])
-
-
-def refuse(message: str) -> NoReturn:
-    """Raise an OptionError that is also logged: fairseq-train hides the text of errors in loading."""
-    logger.error(message)
-    raise OptionError(message)

@@ -56,3 +56,34 @@ def test_each_president_is_guessed_with_the_median_of_their_years(monkeypatch, t
     option, path = candidates(args, texts["speeches"])
     assert option == "--candidates" and path.read_text() == "president\tyear\nFord\t1976.0\nCarter\t1978.0\n"
     assert candidates(args, texts["agnews"]) == ()
+
+
+def test_seeds_share_no_folder_and_are_averaged(monkeypatch, tmp_path):
+    folder = ROOT / "examples" / "context"
+    monkeypatch.syspath_prepend(folder)
+    program = runpy.run_path(str(folder / "against_adaptation.py"))
+    figures, ways = program["figures"], program["WAYS"]
+    told = {
+        "data_of": lambda *_: "data",
+        "finetune": lambda args, save, *_: save,
+        "learning_of": lambda args, path, made, *_: [made],
+        "score": lambda work, data, path, options, learning: (work, path, *learning),
+    }
+    for name, function in told.items():
+        monkeypatch.setitem(figures.__globals__, name, function)
+    args = Namespace(workdir=tmp_path, updates=12)
+    for name, way in ways.items():
+        first, second = (figures(args, "arts", name, way, seed) for seed in (1, 2))
+        assert not set(first) & set(second) and len(first) == (3 if way.learning else 2)
+    runs = {seed: {"all": {"perplexity": ppl}, "tokens per second": ppl} for seed, ppl in (("1", 100), ("2", 110))}
+    lines = program["against_adaptation"]({"read": {"arts": runs}})
+    assert lines[-1] == "| read | 105.0 ± 7.1 | 105 |  |"
+
+
+def test_models_without_contexts_are_given_no_options_of_contexts(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "examples" / "context")
+    program = runpy.run_path(str(ROOT / "examples" / "context" / "run.py"))
+    models, options_of = program["EXPERIMENTS"]["models"], program["options_of"]
+    for text in program["TEXTS"].values():  # fairseq-train refuses what does nothing
+        assert {name for name, row in models.items() if "--context-" in options_of(text, row)} == models.keys() - {"Unadapted"}
+        assert all("--context-dim" in options_of(text, row) for name, row in models.items() if name != "Unadapted")
