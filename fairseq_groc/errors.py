@@ -38,7 +38,7 @@ def shown(text: str) -> str:
 
 
 def refuse(message: str) -> NoReturn:
-    """Raise an OptionError that is also logged: fairseq-train hides the text of errors in loading."""
+    """Raise an OptionError that is logged, too: in loading, fairseq-train ends with an error of its own."""
     logger.error(message)
     raise OptionError(message)
 
