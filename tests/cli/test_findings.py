@@ -304,6 +304,16 @@ def test_the_more_of_a_model_a_context_changes_the_better():
     assert abs(1 - found["FactorCell"] / found["ConcatCell"]) < 0.02
 
 
+def test_a_number_for_each_word_and_value_brings_no_accuracy():
+    rows, one_hot = in_context("models-dbpedia"), in_context("one-hot-dbpedia")
+    assert list(one_hot) == ["SoftmaxBias", "ConcatCell", "FactorCell"]
+    shown = [(84.4, 92.6), (85.3, 79.1), (84.2, 77.6)]
+    for (label, runs), (accuracy, perplexity) in zip(one_hot.items(), shown, strict=True):
+        found = {part: statistics.mean(run[part] for run in runs) for part in ("accuracy", "perplexity")}
+        assert (round(100 * found["accuracy"], 1), round(found["perplexity"], 1)) == (accuracy, perplexity)
+        assert len(runs) == 3 and found["accuracy"] < statistics.mean(run["accuracy"] for run in rows[label])
+
+
 def test_a_context_helps_composed_words_as_much_as_tied_ones_and_new_words_not():
     found = {
         label: {part: statistics.mean(run[part] for run in runs) for part in ("perplexity", "known", "new")}
