@@ -50,18 +50,20 @@ def run(args: Namespace) -> None:
         gains -= gains[:, shown].mean(1, keepdim=True)  # what a context adds to all scores changes no probability
         gains = gains.masked_fill(~shown, -torch.inf)
     found = {text: top_words(decoder.dictionary, row, args.top) for text, row in zip(args.contexts, gains, strict=True)}
+    if not any(found.values()):
+        raise OptionError("--contexts: no word gains in them. Give others, or with --measured a smaller --min-count.")
     for text, words in found.items():
-        print(f"{escaped(text)}: " + ", ".join(f"{escaped(one['word'])} {one['gain']:+.2f}" for one in words))
+        print(f"{escaped(text)}: " + (", ".join(f"{escaped(one['word'])} {one['gain']:+.2f}" for one in words) or "no word"))
     if args.out:
         write_json(args.out, {"path": args.path, "measured": args.measured, "contexts": found})
         draw_boosts(found, args.out.with_suffix(".png"))
 
 
 def top_words(dictionary: Any, gains: Tensor, count: int) -> list[dict[str, Any]]:
-    """Return the words with the largest gains, nats.
+    """Return the words with the largest gains above 0, nats.
 
     Args:
         gains: of every word, -inf: not to be shown, (V)
     """
-    values, numbers = gains.topk(min(count, int(gains.isfinite().sum())))
+    values, numbers = gains.topk(min(count, int((gains > 0).sum())))
     return [{"word": dictionary[int(n)], "gain": float(value)} for value, n in zip(values, numbers, strict=True)]
