@@ -177,21 +177,35 @@ def test_hypotheses_keep_their_context_when_they_change_places(model_of):
     torch.testing.assert_close(step[0][:, -1], whole[0][:, -1])
 
 
+MIXED = [
+    *(("tied", "lstm", "concat", bias) for bias in BIASES),
+    ("compositional_output", "awd_lstm", "concat", "shift"),
+    ("compositional_output", "factor_cell", "factor", "shift"),
+    ("deep_residual", "factor_cell", "factor", "rows"),
+    ("adaptive", "factor_cell", "concat", "shift"),
+]
+
+
 @pytest.mark.parametrize(
     "settings", [dict(local_weight=0.3, cache_theta=0.5, cache_size=50), dict(unigram_weight=0.2, uniform_weight=0.1)]
 )
-@pytest.mark.parametrize("bias", BIASES)
-def test_adapters_see_h_and_not_what_is_appended(model_of, text, as_lines, bias, settings):
-    model = model_of(WORDS, "tied", schema=SCHEMA, **options(bias))
+@pytest.mark.parametrize("head, encoder, adaptation, bias", MIXED)
+def test_adapters_mix_with_what_is_probable_in_context(model_of, text, as_lines, head, encoder, adaptation, bias, settings):
+    rank = {"context_rank": 2} if adaptation == "factor" else {}
+    model = model_of(WORDS, head, schema=SCHEMA, encoder=encoder, **options(bias, adaptation), **rank).eval()
     dataset = StreamDataset(as_lines(*text), "valid", model.decoder.dictionary, False, True, contexts=contexts_of())
     real = ~model.decoder.matrices.impossible
-    model.decoder.adapter = Adapter(AdapterSettings(**settings), real, torch.zeros_like(real))
+    adapter = Adapter(AdapterSettings(**settings), real, torch.zeros_like(real))
     for plan in dataset.plan(1, 2, 1, 4):
-        batch = dataset[plan]
+        net_input = dataset[plan]["net_input"]
         with torch.no_grad():
-            lprobs = model.get_normalized_probs(model(**batch["net_input"]), log_probs=True)
+            model.decoder.adapter = None
+            static = model.get_normalized_probs(model(**net_input), log_probs=True)
+            model.decoder.adapter = adapter
+            lprobs = model.get_normalized_probs(model(**net_input), log_probs=True)
         torch.testing.assert_close(lprobs.exp().sum(-1), torch.ones(lprobs.shape[:2]))
-        assert model.decoder.output_projection.features.size(-1) == 6
+        assert (lprobs.exp() >= 0.699 * static.exp()).all() and not torch.allclose(lprobs, static)
+        assert model.decoder.output_projection.features.size(-1) == 6  # without what is appended for contexts
 
 
 @pytest.mark.parametrize("head, bias", [("tied", "rows"), ("tied", "one-hot"), ("compositional_output", "shift")])
