@@ -49,6 +49,14 @@ def test_steps_in_bfloat16_take_so_much_of_their_time():
     assert abs(found["products in bfloat16"] / found[OURS] - 1) < 0.005
 
 
+def test_a_factor_cell_takes_so_many_times_the_time_of_an_lstm():
+    lines = json.loads((ROOT / "benchmarks" / "results" / "printed" / "factor_cell.json").read_text())["printed"]
+    shown = {"": (1.2, 1.5), ", recurrent dropout": (1.4, 1.5), ", running text": (1.5, 1.7), ", layer norm": (2.8, 3.4)}
+    for how, ratios in shown.items():
+        found = [line.removeprefix(f"FactorCell{how} ").split()[4] for line in lines if line.startswith(f"FactorCell{how}  ")]
+        assert tuple(round(float(ratio), 1) for ratio in found) == ratios
+
+
 def test_corrections_and_groc_are_close_when_training_lasts_longer():
     rows = rows_of("table-2-ptb-quarter-long")
     ours, groc = ([round(run["uniform"]["test"], 1) for run in rows[label]["runs"]] for label in (OURS, "GroC"))
@@ -300,6 +308,7 @@ def in_context(name):
 def test_the_more_of_a_model_a_context_changes_the_better():
     found = {label: [run["perplexity"] for run in runs] for label, runs in in_context("models-agnews").items()}
     assert all(list(of) == sorted(of, reverse=True) and len(of) == 4 for of in zip(*found.values(), strict=True))
+    assert [round(100 * run["accuracy"], 1) for run in in_context("models-agnews")["FactorCell"]] == [75.5, 86.5, 87.6]
     found = {label: statistics.mean(run["perplexity"] for run in runs) for label, runs in in_context("models-dbpedia").items()}
     assert found["Unadapted"] > 1.25 * found["SoftmaxBias"] > 1.25 * found["ConcatCell"]
     assert abs(1 - found["FactorCell"] / found["ConcatCell"]) < 0.02
@@ -331,6 +340,7 @@ def test_a_context_helps_composed_words_as_much_as_tied_ones_and_new_words_not()
         means = [found[f"{head}, {how}"]["perplexity"] for how in models]
         assert len(seeds) == 3 and means == sorted(means, reverse=True) and all(max(seed) == seed[0] for seed in seeds)
         assert sum(min(seed) == seed[3] for seed in seeds) == first
+        assert head != "tied" or all(list(seed) == sorted(seed, reverse=True) for seed in seeds)
     guessed = in_context("heads-domains")[f"{OURS}, FactorCell"]
     bags = [of["accuracy"] for of in guessed[0]["baselines"].values()]
     assert min(bags) - 0.02 < statistics.mean(run["accuracy"] for run in guessed) < max(bags)
