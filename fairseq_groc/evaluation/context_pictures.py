@@ -3,7 +3,7 @@
 They are those of Jaech and Ostendorf (2018), Figures 1 and 6; Figure 2 is in ``likelihood_ratios``.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from fairseq_groc.evaluation.results import color_of, pyplot, save_figure
 Floats = NDArray[np.float64]
 PANELS = 4  # side by side
 SIGMAS = 1.5  # of an ellipse (Figure 6)
+NAMED = 40  # values at most that keep their names beside those of groups
 MARKERS = "os^Dv*Px"
 DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
 # where a text may be beside its point: points to the right and up; the nearest first
@@ -54,7 +55,7 @@ def nearest(vectors: Floats, names: Sequence[str], count: int) -> dict[str, list
 
 
 def draw_map(vectors: Floats, names: Sequence[str], path: Path, groups: Sequence[str] | None = None) -> None:
-    """Save context vectors on their two principal axes: named points, or an ellipse for each group of three or more.
+    """Save context vectors on their two principal axes, with the groups' names and ellipses, and the values' if few.
 
     Args:
         vectors: (n, k)
@@ -72,34 +73,34 @@ def draw_map(vectors: Floats, names: Sequence[str], path: Path, groups: Sequence
     points = projection.fit_transform(vectors)
     shares = projection.explained_variance_ratio_
     figure, axes = pyplot().subplots(figsize=(8, 6))
-    if groups is None:
-        axes.scatter(*points.T, s=18, color="#0072B2", zorder=3)
-        labels = [Label(name, float(point[0]), float(point[1]), "black") for name, point in zip(names, points, strict=True)]
-        axes.margins(0.12)
-    else:
-        labels = list(_ellipses(axes, points, np.asarray(groups)))
-        axes.set_title(f"ellipses: {SIGMAS} standard deviations of a group", fontsize=10)
+    labels, colors, named = list[Label](), ["#0072B2"] * len(names), groups is None or len(names) <= NAMED
+    if groups is not None:
+        order = {group: f"C{number % 10}" for number, group in enumerate(filter(None, dict.fromkeys(groups)))}
+        colors = [order.get(group, "darkgrey") for group in groups]
+        labels += [_group(axes, points[np.asarray(groups) == group], group, color) for group, color in order.items()]
+        axes.set_title(f"ellipses: {SIGMAS} standard deviations of a group of three or more", fontsize=10)
+    axes.scatter(*points.T, s=18 if named else 6, c=colors, zorder=3)
+    if named:
+        places = zip(names, points.tolist(), colors, strict=True)
+        labels += [Label(name, x, y, "black" if groups is None else color) for name, (x, y), color in places]
+    axes.margins(0.12)
     axes.set_aspect("equal", adjustable="datalim")
     axes.set(xlabel=f"first axis ({shares[0]:.0%} of the variance)", ylabel=f"second axis ({shares[1]:.0%})")
-    _write_labels(axes, labels, points if groups is None else None)
+    _write_labels(axes, labels, points if named else None)
     save_figure(figure, path)
 
 
-def _ellipses(axes: Any, points: Floats, groups: NDArray[Any]) -> Iterator[Label]:
-    """Draw a Gaussian's ellipse for each group, and yield name, centre and colour; points without a group are grey."""
-    patch = import_module("matplotlib.patches").Ellipse
-    for number, name in enumerate(dict.fromkeys(groups[groups != ""].tolist())):
-        own, color = points[groups == name], f"C{number % 10}"
-        axes.scatter(*own.T, s=6, color=color, alpha=0.35, linewidth=0)
-        centre = own.mean(0)
-        if len(own) > 2:
-            variances, directions = np.linalg.eigh(np.cov(own.T))
-            width, height = 2 * SIGMAS * np.sqrt(np.maximum(variances, 0))
-            angle = np.degrees(np.arctan2(directions[1, 0], directions[0, 0]))
-            axes.add_patch(patch(centre, width, height, angle=angle, facecolor=color, alpha=0.15, linewidth=0))
-            axes.add_patch(patch(centre, width, height, angle=angle, fill=False, edgecolor=color))
-        yield Label(name, float(centre[0]), float(centre[1]), color, "bold")
-    axes.scatter(*points[groups == ""].T, s=6, color="grey", alpha=0.35, linewidth=0)
+def _group(axes: Any, points: Floats, name: str, color: str) -> Label:
+    """Draw a Gaussian's ellipse for a group of three or more points, (n, 2), and return the group's label, at its centre."""
+    centre = points.mean(0)
+    if len(points) > 2:
+        variances, directions = np.linalg.eigh(np.cov(points.T))
+        width, height = 2 * SIGMAS * np.sqrt(np.maximum(variances, 0))
+        angle = np.degrees(np.arctan2(directions[1, 0], directions[0, 0]))
+        patch = import_module("matplotlib.patches").Ellipse
+        axes.add_patch(patch(centre, width, height, angle=angle, facecolor=color, alpha=0.15, linewidth=0))
+        axes.add_patch(patch(centre, width, height, angle=angle, fill=False, edgecolor=color))
+    return Label(name, float(centre[0]), float(centre[1]), color, "bold")
 
 
 def draw_accuracies(series: Mapping[str, Sequence[tuple[float, float]]], path: Path) -> None:
@@ -143,7 +144,7 @@ def _write_labels(axes: Any, labels: Sequence[Label], points: Floats | None) -> 
     Args:
         points: not to be covered, (n, 2); None: a text may be on its own point, and on others
     """
-    Text = import_module("matplotlib.text").Text
+    Text, halo = import_module("matplotlib.text").Text, import_module("matplotlib.patheffects").withStroke
     figure, taken = axes.figure, list[Any]()
     figure.tight_layout()
     figure.canvas.draw()  # places are final from here on
@@ -154,6 +155,7 @@ def _write_labels(axes: Any, labels: Sequence[Label], points: Floats | None) -> 
             sides = {"ha": ("center", "left", "right")[np.sign(right)], "va": ("center", "bottom", "top")[np.sign(up)]}
             line = {"arrowstyle": "-", "color": color, "linewidth": 0.5} if max(abs(right), abs(up)) > 6 else None
             style = {"color": color, "fontsize": 9, "fontweight": weight, "parse_math": False}
+            style["path_effects"] = [halo(linewidth=2, foreground="white")]
             where = {"xytext": (right, up), "textcoords": "offset points", "arrowprops": line}
             note = axes.annotate(escaped(text), (x, y), **where, **sides, **style)
             note.update_positions(figure.canvas.get_renderer())

@@ -160,15 +160,28 @@ def test_ellipses_are_of_one_and_a_half_standard_deviations(figure):
     from matplotlib.patches import Ellipse
 
     found, groups = vectors(90), ["near", "far", "far"] * 30
-    drawn = figure(lambda path: draw_map(found, [""] * 90, path, [*groups[:-6], *[""] * 4, "pair", "pair"]))
-    places = np.concatenate([part.get_offsets() for part in drawn.axes[0].collections])
+    names = [f"value {number}" for number in range(90)]
+    drawn = figure(lambda path: draw_map(found, names, path, [*groups[:-6], *[""] * 4, "pair", "pair"]))
+    places = drawn.axes[0].collections[0].get_offsets()
     ellipses = [patch for patch in drawn.axes[0].patches if isinstance(patch, Ellipse) and not patch.get_fill()]
     assert len(ellipses) == 2 and {text for text, _ in boxes(drawn)} == {"near", "far", "pair"}
-    own = places[:28]  # of near
+    own = places[:84:3]  # of near
     turns = np.linspace(0, 2 * np.pi, 9)
     edge = ellipses[0].get_patch_transform().transform(np.stack([np.cos(turns), np.sin(turns)], 1)) - own.mean(0)
     distances = np.sqrt(np.einsum("ij,jk,ik->i", edge, np.linalg.inv(np.cov(own.T)), edge))
     np.testing.assert_allclose(distances, 1.5, rtol=1e-10)
+
+
+def test_few_values_keep_their_names_beside_those_of_groups(figure):
+    from matplotlib.colors import to_hex
+
+    names, groups = [f"value {number}" for number in range(12)], [*["near", "far"] * 5, "pair", ""]
+    drawn = figure(lambda path: draw_map(vectors(12), names, path, groups))
+    assert {text for text, _ in boxes(drawn)} == {*names, "near", "far", "pair"} and overlapping(boxes(drawn)) == []
+    colors = {note.get_text(): to_hex(note.get_color()) for note in drawn.axes[0].texts if note.get_visible()}
+    assert [colors[name] for name in names[:11]] == [colors[group] for group in groups[:11]]
+    points = [to_hex(color) for color in drawn.axes[0].collections[0].get_facecolors()]
+    assert points == [colors[name] for name in names] and len(set(points)) == 4
 
 
 def test_a_map_needs_two_dimensions(tmp_path):
