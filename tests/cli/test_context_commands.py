@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from cli_helpers import PLUGIN, evaluated, perplexity
+from cli_helpers import ARCHITECTURES, PLUGIN, SMALL, TRAINING, evaluated, perplexity
 from test_resume_and_workers import SHIFT, as_killed, two_workers, weights
 
 from fairseq_groc.adapters.store import open_store
@@ -24,6 +24,10 @@ KNOWS = (
 HEADS = {
     "tied": ["--output-head", "tied", "--context-bias", "rows"],
     "groc": ["--output-head", "compositional_output", "--corrections", "both"],
+}
+ENCODERS = {
+    "awd_lstm": [*SMALL, "--prefix-encoder", "awd_lstm", "--weight-dropout", "0.2"],
+    "transformer_lm": ["--arch", *ARCHITECTURES["transformer_lm"].split(), "--decoder-output-dim", "16"],
 }
 
 
@@ -84,6 +88,24 @@ def test_one_figure_through_every_door(commands, ours, data, model, tmp_path):
     assert sum(float(s["positional_scores"].sum()) for s in scores) / tokens == pytest.approx(-math.log(figure), abs=1e-5)
     missing = figure_of(ours, model, data / "data", tmp_path / "missing.json", "--context", "missing")
     assert missing > 1.1 * figure  # the topic says much
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_other_encoders_in_context(commands, ours, data, tmp_path, encoder):
+    knows = ["--context-dim", "4", "--context-adaptation", "concat", "--context-bias", "shift", "--output-head", "tied"]
+    trains = [*TRAINING, *ENCODERS[encoder], *knows, "--sample-break-mode", "eos", "--max-update", "20"]
+    commands.ok("fairseq-train", data / "data", *PLUGIN, *trains, "--save-dir", tmp_path)
+    model = tmp_path / "checkpoint_last.pt"
+    figure = figure_of(ours, model, data / "data", tmp_path / "own.json")
+    lines = ["--sample-break-mode", "eos", "--batch-size", "4"]
+    assert evaluated(commands.eval_lm(data / "data", model, *lines))[1] == pytest.approx(figure, abs=0.006)
+    other = figure_of(ours, model, data / "data", tmp_path / "sports.json", "--context", "topic=sports")
+    assert abs(other - figure) > 1e-3
+    hub, text = load(str(model), str(data / "data")), (data / "test.txt").read_text().splitlines()
+    rows = [row.split("\t") for row in (data / "test.tsv").read_text().splitlines()[1:]]
+    scores = hub.score(text, context=[dict(zip(("topic", "year"), row, strict=True)) for row in rows])
+    found = torch.cat([one["positional_scores"] for one in scores])
+    assert math.exp(-found.mean()) == pytest.approx(figure, rel=1e-4)
 
 
 def test_a_context_for_all_lines(commands, ours, data, model, tmp_path):
@@ -370,12 +392,24 @@ def test_finetuning_on_one_new_value(commands, ours, data, model, tmp_path):
     assert figure(learned, "topic=music,year=1999") < figure(still, "topic=music,year=1999")
 
 
-RUNNING = "--context-dim 4 --context-adaptation factor --context-rank 2 --context-bias rows --lexicon-parts none".split()
+RUNNING = "--context-dim 4 --context-adaptation factor --context-rank 2 --lexicon-parts none".split()
 
 
-def test_two_workers_equal_one_and_resume(commands, data, tmp_path):
-    """On running text, where lines with other contexts follow each other in a stream."""
-    options = ["--prefix-encoder", "factor_cell", *RUNNING, "--save-interval-updates", "4", "--max-update", "10"]
+@pytest.mark.parametrize("bias, lines", [("rows", []), ("shift", ["--sample-break-mode", "eos"])])
+def test_two_workers_equal_one_and_resume(commands, data, tmp_path, bias, lines):
+    """On running text, where lines with other contexts follow each other in a stream, and on lines by themselves."""
+    options = [
+        "--context-bias",
+        bias,
+        *lines,
+        "--prefix-encoder",
+        "factor_cell",
+        *RUNNING,
+        "--save-interval-updates",
+        "4",
+        "--max-update",
+        "10",
+    ]
     options += ["--dropout", "0", "--dropout-in", "0", "--optimizer", "sgd", "--lr", "0.1", "--update-freq", "2"]
     commands.train(data / "data", tmp_path / "one", *options, "--batch-size", "4")
     two_workers(data / "data", tmp_path / "two", *options, "--batch-size", "2")
