@@ -114,6 +114,8 @@ def test_groc_with_corrections_leads_on_awd_lstm_too(text):
     ours, tied = (rows[label]["runs"][0]["curve"] for label in (OURS, "tied"))
     assert min(ppl for updates, ppl in ours if updates <= 0.7 * tied[-1][0]) < min(ppl for _, ppl in tied)
     tried = [[one["valid"] for one in rows[label]["tried"]] for label in ("tied", "bilinear", "deep residual") if text == "ptb"]
+    by_sgd = {label: row["runs"][0]["uniform"]["test"] for label, row in rows_of("drill-table-4-ptb-awd").items()}
+    assert text != "ptb" or by_sgd["4 layers"] < found[OURS] < by_sgd["tied"]
     assert all(plain < dropped for plain, dropped in tried)
 
 

@@ -113,7 +113,8 @@ def test_impossible_words_teach_nothing(model_of, batches, as_lines, choice):
 @pytest.mark.parametrize("choice", ["all", "encoder", "head", "features"])
 @pytest.mark.parametrize("head", HEADS)
 def test_every_door_sees_one_model(model_of, batches, text, head, choice):
-    settings = settings_of(choice, local_weight=0.1, uniform_weight=0.05, new_word_discount=0.5)
+    caches = {"local_weight": 0.1, "unigram_weight": 0.05, "unbounded_weight": 0.05}
+    settings = settings_of(choice, **caches, uniform_weight=0.05, new_word_discount=0.5)
     model = model_of(WORDS, head, init_range=0.3)
     if choice == "head" and model.decoder.matrices.head.needs_spellings:
         with pytest.raises(OptionError, match="dynamic-parameters head.*spellings"):

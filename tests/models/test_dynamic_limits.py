@@ -59,10 +59,15 @@ def test_an_exception_leaves_the_model_as_it_was(model_of, batches, text, monkey
     assert torch.equal(scores_of(model, read), expected)
 
 
-def test_dropout_never_acts(model_of, batches, text):
-    model = model_of(WORDS, "tied", init_range=0.3, output_dropout=0.5)
-    model.decoder.encoder.dropout_out.p = 0.5
-    adapt(model)
+@pytest.mark.parametrize("choice", ["all", "encoder", "head", "features"])
+@pytest.mark.parametrize("encoder", ["lstm", "awd_lstm"])
+def test_dropout_never_acts(model_of, batches, text, encoder, choice):
+    rates = {"dropout": 0.5, "dropout_in": 0.5, "dropout_out": 0.5, "embedding_dropout": 0.5, "output_dropout": 0.5}
+    rates |= {"weight_dropout": 0.5} if encoder == "awd_lstm" else {}
+    model = model_of(WORDS, "tied", init_range=0.3, encoder=encoder, **rates)
+    read = batches(model, text)
+    assert not torch.equal(*(model.train()(**read[0]["net_input"])[0] for _ in range(2)))
+    adapt(model.eval(), settings_of(choice))
     read = batches(model, text)
     assert torch.equal(scores_of(model, read), scores_of(model, read))
 
