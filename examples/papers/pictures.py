@@ -106,7 +106,8 @@ def draw_domains(results: dict[str, Any], path: Path) -> None:
                 continue
             panel.plot(*zip(*places, strict=True), marker="o", markersize=4, color=color_of(model, number))
             ends[model] = places[-1], color_of(model, number)
-        panel.set_xticks(range(len(ways)), [way.replace(" ", "\n") for way in ways], fontsize=8)
+        own = {place: way.replace(" ", "\n") for place, way in enumerate(ways) if any(way in of for of in found[domain].values())}
+        panel.set_xticks(list(own), own.values(), fontsize=8)
         panel.set(title=domain, yscale="log", xlim=(-0.3, len(ways) - 0.7))
         bare(panel)
     panels[0][0].set_ylabel("test perplexity")
