@@ -17,8 +17,8 @@ Curve = list[tuple[float, float]]
 
 
 def draw_rows(experiment: str, rows: dict[str, Any], path: Path) -> None:
-    """Save the picture of a table of models."""
-    if experiment in CURVES:
+    """Save the picture of a table of models; two dots would say too little."""
+    if experiment in CURVES or len(rows) < 3:
         draw_curves({label: row["runs"][0]["curve"] for label, row in rows.items()}, "updates", path)
     else:
         draw_dots({label: [smoothed(run) for run in compared(rows, row)] for label, row in rows.items()}, path)
@@ -68,7 +68,7 @@ def bare(axes: Any) -> None:
 def draw_dots(figures: dict[str, list[float]], path: Path) -> None:
     """Save the perplexities of a model and its variants, the best on top; a line marks the model, strokes the seeds."""
     means = {label: statistics.mean(values) for label, values in figures.items()}
-    base = next((label for label in ("GroC + corrections", "GroC") if label in means), next(iter(means)))
+    base = next((label for label in ("GroC + corrections", "GroC", "tied") if label in means), next(iter(means)))
     figure, axes = pyplot().subplots(figsize=(7, 1 + 0.32 * len(means)))
     order = sorted(means.items(), key=lambda item: -item[1])
     axes.axvline(means[base], color=color_of(base), linewidth=1, zorder=0)
@@ -84,7 +84,8 @@ def draw_dots(figures: dict[str, list[float]], path: Path) -> None:
     axes.get_yticklabels()[[label for label, _ in order].index(base)].set_color(color_of(base))
     low, high = min(means.values()), max(means.values())
     room = max(0.12 * (high - low), LEAST_RANGE * means[base] / 2)  # or what is nothing would look like much
-    axes.set(xlabel="test perplexity, smoothed (lower is better)", ylim=(-0.6, len(order) - 0.4))
+    marks = f"line: {base}" + ("; strokes: single seeds" if max(map(len, figures.values())) > 1 else "")
+    axes.set(xlabel=f"test perplexity, smoothed (lower is better)\n{marks}", ylim=(-0.6, len(order) - 0.4))
     axes.set_xlim(low - room, high + 1.3 * room)
     bare(axes)
     save_figure(figure, path)
