@@ -13,6 +13,7 @@ COMPOSED = "--nt-asgd-base adam --lr 0.1 --corrections both".split()
 AWD += "--vary-bptt --dropout 0.3 --criterion chunked_cross_entropy --ignore-unused-valid-subsets --seed 3".split()
 AWD += "--activation-regularization 2 --temporal-activation-regularization 1".split()
 TIED = ["--output-head", "tied"]
+TIED_ALONE = pytest.mark.parametrize("trained", ["tied"], indirect=True)  # what words are made of makes no difference
 BEGINS = re.compile(r"averaging begins with epoch (\d+)")
 
 
@@ -70,6 +71,7 @@ def test_what_is_saved_is_the_mean_of_the_iterates(trained):
     assert len(iterates) > 20 and not torch.equal(iterates[-1][0], parameters[0])
 
 
+@TIED_ALONE
 def test_what_is_validated_is_what_is_saved(commands, corpus, trained):
     path = trained[0] / "checkpoint_last.pt"
     scoring = [*PLUGIN, "--path", path, "--batch-size", "4", "--valid-subset", "valid", "--num-workers", "0"]
@@ -77,6 +79,7 @@ def test_what_is_validated_is_what_is_saved(commands, corpus, trained):
     assert float(loss) == pytest.approx(saved(path)[2]["losses"][6], abs=6e-4)
 
 
+@TIED_ALONE
 def test_how_often_it_is_validated_and_saved_changes_nothing(commands, corpus, trained, tmp_path):
     folder, _, options = trained
     commands.train(corpus / "data", tmp_path, *options, "--save-interval", "2", "--no-epoch-checkpoints")
@@ -95,6 +98,7 @@ def test_resuming_is_bit_equal_on_both_sides(commands, corpus, trained, tmp_path
     assert_the_same_end(folder, tmp_path)
 
 
+@TIED_ALONE
 def test_finetuning_and_a_reset_go_on_from_the_average(commands, corpus, trained, tmp_path):
     folder, _, options = trained
     best = folder / "checkpoint_best.pt"
