@@ -412,7 +412,7 @@ def test_deep_residual_is_ahead_of_tied_in_drill_s_own_training():
     assert depths[3] == min(sgd.values()) and max(depths) < sgd["tied"] < sgd["bilinear"] < sgd["dual nonlinear"]
     rows = rows_of("drill-table-4-ptb-awd")
     alone = {label: row["runs"][0]["test"] for label, row in rows.items()}
-    assert all(sgd["4 layers"] < 0.97 * sgd[label] for label in ("residuals", "standard dropout"))
+    assert all(sgd["4 layers"] < 0.98 * sgd[label] for label in ("residuals", "standard dropout"))
     assert {found["setting"]["lr"] for found in rows["dual nonlinear"]["tried"]} == {10, 30}
     assert min(rows, key=lambda label: rows[label]["runs"][0]["valid"]) == "tied"
     leads = {label: 1 - alone[label] / alone["tied"] for label in alone if "layer" in label}
