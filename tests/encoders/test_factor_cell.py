@@ -283,9 +283,9 @@ def test_zero_right_begins_as_concat(x):
 @pytest.mark.parametrize("name", PRESETS_IN_CONTEXT)
 def test_parameters_are_the_papers(name):
     """At the sizes of Table 2, whose vocabularies are not needed for it."""
-    chosen = PRESETS_IN_CONTEXT[name].options
+    chosen = {**DEFAULTS, **PLAIN, **PRESETS_IN_CONTEXT[name].options}
     e, d, k, r = (chosen[of] for of in ("decoder_embed_dim", "decoder_output_dim", "context_dim", "context_rank"))
-    module = FactorCellEncoder.from_settings(e, {**DEFAULTS, **PLAIN, **FACTOR, **chosen})
+    module = FactorCellEncoder.from_settings(e, chosen)
     expected = 3 * d * (e + d) + 3 * d
     expected += 3 * d * k * name.endswith(("concat", "factor")) + (k * r * (e + d) + k * r * 3 * d) * name.endswith("factor")
     assert sum(parameter.numel() for parameter in module.parameters()) == expected
