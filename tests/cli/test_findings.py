@@ -405,6 +405,13 @@ def test_averaging_begins_with_the_33rd_epoch():
     assert round(run["valid"], 1) == 153.6
 
 
+def test_another_cpu_changes_as_much_as_most_parts_of_awd_lstm():
+    one, other = rows_of("awd-ptb-awd")["AWD-LSTM"]["runs"], rows_of("drill-table-4-ptb-awd")["tied"]["runs"]
+    assert all(first["made"]["machine"] != second["made"]["machine"] for first, second in zip(one, other, strict=True))
+    lower = [1 - b["uniform"]["test"] / a["uniform"]["test"] for a, b in zip(one, other, strict=True)]
+    assert [round(100 * share, 1) for share in lower] == [0.8, 0.4]
+
+
 def test_deep_residual_is_ahead_of_tied_in_drill_s_own_training():
     sgd, adam = perplexities("drill-table-4-ptb-awd"), perplexities("awd-heads-ptb-awd-adam")
     assert 0.96 < sgd["4 layers"] / sgd["tied"] < 0.98 and adam["deep residual"] > 1.1 * adam["tied"]
