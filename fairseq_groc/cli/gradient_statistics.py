@@ -37,6 +37,6 @@ def run(args: Namespace) -> None:
     squares = mean_squares(model, leaves, dataset, Place(args.streams, block), args.max_batches)
     statistics = statistics_of(squares)
     about = {"parameters": args.dynamic_parameters, "split": args.split, "streams": args.streams, "block": block}
-    save_statistics(path, digest, statistics, decoder, leaves.rows, **about, most_batches=args.max_batches)
+    save_statistics(path, digest, statistics, decoder, leaves.rows, **about)
     numbers = sum(one.numel() for one in statistics.rms.values())
     print(f"{path}: {numbers:,} numbers in {len(statistics.rms)} tensors, mean size of a gradient {statistics.mean:.3g}")

@@ -6,7 +6,6 @@ import functools
 import logging
 import re
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -38,13 +37,7 @@ def assignments(text: str) -> dict[str, str]:
 
 
 def plain(value: Any) -> str:
-    """Return a value as it is typed; None: a missing one.
-
-    Raises:
-        OptionError: it is neither a text nor a number.
-    """
-    if not isinstance(value, str | Real | None):
-        raise OptionError(f"context {shown(str(value))}: expected a text or a number, not a {type(value).__name__}")
+    """Return a value as it is typed; None: a missing one."""
     return "" if value is None else str(value).strip()
 
 

@@ -66,9 +66,7 @@ def draw_map(vectors: Floats, names: Sequence[str], path: Path, groups: Sequence
         OptionError: there are not two axes.
     """
     if min(vectors.shape) < 2:
-        raise OptionError(
-            f"context vectors ({vectors.shape[0]}, {vectors.shape[1]}): a map is of two values, and of two dimensions"
-        )
+        raise OptionError(f"context vectors {vectors.shape}: a map is of two values, and of two dimensions")
     projection = scikit_learn("sklearn.decomposition").PCA(2)
     points = projection.fit_transform(vectors)
     shares = projection.explained_variance_ratio_
@@ -81,8 +79,7 @@ def draw_map(vectors: Floats, names: Sequence[str], path: Path, groups: Sequence
         axes.set_title(f"ellipses: {SIGMAS} standard deviations of a group of three or more", fontsize=10)
     axes.scatter(*points.T, s=18 if named else 6, c=colors, zorder=3)
     if named:
-        places = zip(names, points.tolist(), colors, strict=True)
-        labels += [Label(name, x, y, "black" if groups is None else color) for name, (x, y), color in places]
+        labels += [Label(name, x, y, color) for name, (x, y), color in zip(names, points.tolist(), colors, strict=True)]
     axes.margins(0.12)
     axes.set_aspect("equal", adjustable="datalim")
     axes.set(xlabel=f"first axis ({shares[0]:.0%} of the variance)", ylabel=f"second axis ({shares[1]:.0%})")
@@ -150,12 +147,12 @@ def _write_labels(axes: Any, labels: Sequence[Label], points: Floats | None) -> 
     figure.canvas.draw()  # places are final from here on
     pixels = axes.transData.transform(np.empty((0, 2)) if points is None else points)
     for text, x, y, color, weight in labels:
+        style = {"color": color, "fontsize": 9, "fontweight": weight, "parse_math": False}
+        style["path_effects"] = [halo(linewidth=2, foreground="white")]
         tries = []
         for right, up in PLACES if points is not None else [(0, 0), *PLACES]:
             sides = {"ha": ("center", "left", "right")[np.sign(right)], "va": ("center", "bottom", "top")[np.sign(up)]}
             line = {"arrowstyle": "-", "color": color, "linewidth": 0.5} if max(abs(right), abs(up)) > 6 else None
-            style = {"color": color, "fontsize": 9, "fontweight": weight, "parse_math": False}
-            style["path_effects"] = [halo(linewidth=2, foreground="white")]
             where = {"xytext": (right, up), "textcoords": "offset points", "arrowprops": line}
             note = axes.annotate(escaped(text), (x, y), **where, **sides, **style)
             note.update_positions(figure.canvas.get_renderer())

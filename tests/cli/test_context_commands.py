@@ -392,24 +392,13 @@ def test_finetuning_on_one_new_value(commands, ours, data, model, tmp_path):
     assert figure(learned, "topic=music,year=1999") < figure(still, "topic=music,year=1999")
 
 
-RUNNING = "--context-dim 4 --context-adaptation factor --context-rank 2 --lexicon-parts none".split()
+RUNNING = "--prefix-encoder factor_cell --context-dim 4 --context-adaptation factor --context-rank 2 --lexicon-parts none".split()
 
 
 @pytest.mark.parametrize("bias, lines", [("rows", []), ("shift", ["--sample-break-mode", "eos"])])
 def test_two_workers_equal_one_and_resume(commands, data, tmp_path, bias, lines):
     """On running text, where lines with other contexts follow each other in a stream, and on lines by themselves."""
-    options = [
-        "--context-bias",
-        bias,
-        *lines,
-        "--prefix-encoder",
-        "factor_cell",
-        *RUNNING,
-        "--save-interval-updates",
-        "4",
-        "--max-update",
-        "10",
-    ]
+    options = ["--context-bias", bias, *lines, *RUNNING, "--save-interval-updates", "4", "--max-update", "10"]
     options += ["--dropout", "0", "--dropout-in", "0", "--optimizer", "sgd", "--lr", "0.1", "--update-freq", "2"]
     commands.train(data / "data", tmp_path / "one", *options, "--batch-size", "4")
     two_workers(data / "data", tmp_path / "two", *options, "--batch-size", "2")

@@ -3,7 +3,6 @@
 import logging
 import math
 
-import numpy as np
 import pytest
 
 from fairseq_groc.contexts.typed import assignments, number_of_value, plain, typed_number
@@ -34,10 +33,7 @@ def test_what_says_no_name_or_one_twice_is_refused(text, why):
 
 
 def test_what_programs_give_is_as_it_would_be_typed():
-    given = (None, " a ", 1990, 0.5, np.float32(0.5), np.int64(3))
-    assert [plain(value) for value in given] == ["", "a", "1990", "0.5", "0.5", "3"]
-    with pytest.raises(OptionError, match=r"context .*a.*: expected a text or a number, not a list"):
-        plain(["a"])
+    assert [plain(value) for value in (None, " a ", 1990, 0.5)] == ["", "a", "1990", "0.5"]
 
 
 def test_unknown_values_are_warned_of_once_each(caplog):
