@@ -58,7 +58,6 @@ if "preprocess" not in COMMANDS:  # this file runs twice where ``python -m`` mee
         for _module in _modules:
             _help = str(_module.__doc__).partition("\n")[0]
             COMMANDS.add(_module.__name__.rpartition(".")[2], Command(_group, _help, _module.add_arguments, _module.run))
-    COMMANDS.add("config", COMMANDS["presets"]._replace(help="presets, by an earlier name."))
 PROGRAM = "python -m fairseq_groc"
 
 

@@ -73,7 +73,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--from", dest="source", metavar="FOLDER", help="with the texts, or the file, of --dataset")
     parser.add_argument("--splits", metavar="LIST", help="those of the dataset to take (default train,valid,test)")
     parser.add_argument("--tokens", metavar="N,N,N", help="of the cross-domain set's splits (default 2000000,2000000,10000000)")
-    parser.add_argument("--workers", type=positive, metavar="N", help="of earlier versions; does nothing: a text is read once")
 
 
 def run(args: Namespace) -> None:

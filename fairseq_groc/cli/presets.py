@@ -22,10 +22,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
-    as_yaml = args.yaml or args.command == "config"  # as version 0.1.0 has it
-    if as_yaml and args.name is None:
+    if args.yaml and args.name is None:
         raise OptionError("--yaml is for one preset: give its NAME")
-    if as_yaml:
+    if args.yaml:
         print(yaml.safe_dump(preset_config(args.name), sort_keys=False), end="")
     else:
         print(table([args.name] if args.name else PRESETS))

@@ -52,7 +52,6 @@ def test_a_number_is_what_it_says_or_refused(kind, good, bad, expected):
         ("training-speed", "--rounds", "0", POSITIVE),
         ("training-speed", "--updates", "2", "a whole number, 3 or more"),
         ("preprocess", "--threshold", "0", POSITIVE),
-        ("preprocess", "--workers", "0", POSITIVE),
     ],
 )
 def test_a_bad_number_is_one_line(ours, command, option, value, expected):

@@ -151,8 +151,6 @@ def test_places_that_cannot_be_written_are_refused_before_the_work(preprocess, t
         (["--threshold", "1000"], "--threshold 1000: no word is left, the most frequent one of the training text is there "),
         (["--threshold", "0"], "--threshold 0: expected a whole number, 1 or more"),
         (["--threshold", "-1"], "--threshold -1: expected a whole number, 1 or more"),
-        (["--workers", "0"], "--workers 0: expected a whole number, 1 or more"),
-        (["--workers", "-1"], "--workers -1: expected a whole number, 1 or more"),
         (["--vocabulary", "{text}"], "text.txt: Incorrect dictionary format"),
         (["--vocabulary", "{text}.none"], "text.txt.none: "),
         (["--vocabulary-from", "{text}.none"], "text.txt.none/dict.txt not found"),
