@@ -41,7 +41,7 @@ def run(args: Namespace) -> None:
     texts = list(checked(read_lines(args.text), str(args.text)))
     words = [word for text in texts for word in (*text.split(), END)]
     ratios: dict[str, NDArray[np.float64]] = {}
-    for path in (args.path, *args.more_paths):
+    for path in dict.fromkeys((args.path, *args.more_paths)):
         hub = load(path, args.data, any_lexicon=args.any_lexicon, no_tuned_adapters=True)
         if hub.task.schema is None:
             raise OptionError(f"{path}: this model reads no contexts. Give one that was trained with --context-dim.")

@@ -447,8 +447,10 @@ def test_other_commands_read_contexts(ours, data, model, tmp_path):
     assert "no word gains in them" in seldom
     text = tmp_path / "lines.txt"
     text.write_text("the dog zigzags\nred green\n")
-    ours("likelihood-ratio", text, "--between", "topic=sports", "topic=arts", *where, "--out", tmp_path / "ratios.json")
+    ratio = ["likelihood-ratio", text, "--between", "topic=sports", "topic=arts", *where]
+    ours(*ratio, "--more-paths", model, "--out", tmp_path / "ratios.json")
     found = json.loads((tmp_path / "ratios.json").read_text())
+    assert len(found["ratios"]) == 1  # a checkpoint counts once
     assert found["words"] == ["the", "dog", "zigzags", "</s>", "red", "green", "</s>"]
     between = [{"topic": topic} for topic in ("sports", "arts")]
     hub = load(str(model), str(data / "data"))
