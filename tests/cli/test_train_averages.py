@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 import torch
-from cli_helpers import PLUGIN
+from cli_helpers import PLUGIN, ROOT
 from test_resume_and_workers import two_workers, weights
 
 AWD = "--optimizer nt_asgd --non-monotonic-interval 1 --lr 20 --clip-norm 0.25 --weight-decay 1.2e-6".split()
@@ -69,6 +69,15 @@ def test_what_is_saved_is_the_mean_of_the_iterates(trained):
                 assert torch.equal(parameter, state["average"])
                 torch.testing.assert_close(parameter.double(), torch.stack(each).double().mean(0), rtol=1e-5, atol=1e-6)
     assert len(iterates) > 20 and not torch.equal(iterates[-1][0], parameters[0])
+
+
+@TIED_ALONE
+def test_a_short_last_block_is_taken_at_either_rate_from_the_same_weights(commands, corpus, trained):
+    path = trained[0] / "checkpoint_last.pt"
+    program = ["python", ROOT / "examples" / "papers" / "last_block.py", "--path", path, "--data", corpus / "data"]
+    lines = re.findall(r"^(as trained|after .*): ([\d.]+)$", commands.ok(*program, "--words", "3", "3"), re.MULTILINE)
+    assert float(lines[0][1]) == pytest.approx(2 ** saved(path)[2]["losses"][6], abs=0.06)
+    assert lines[1:3] == lines[3:] and len({ppl for _, ppl in lines}) == 3
 
 
 @TIED_ALONE
