@@ -160,8 +160,10 @@ def experiment(results: dict[str, Any], stem: str) -> list[str]:
     about += [f"Seeds of every perplexity: {seeds}." + (" Means and standard deviations over them." if seeds > 1 else "")]
     about += [CHANGED] if varied else []
     about += [f"In all rows: {'; '.join(f'{name} {value}' for name, value in constant.items())}."] if constant else []
-    larger = "far larger and " if "decoder_hidden_size" in SCALES[results["scale"]].sizes else ""
-    about += [PAPER.format(larger)] if "paper, test" in columns and results["scale"] != "paper" else []
+    scale = SCALES[results["scale"]]
+    ended = "--patience" in scale.training and not any(run["made"]["updates"] for row in rows.values() for run in row["runs"])
+    larger = "far larger and " if "decoder_hidden_size" in scale.sizes else ""
+    about += [PAPER.format(larger)] if "paper, test" in columns and not ended else []
     parts = [f"![{results['title']}]({stem}.png)", "\n".join(table(columns, lines)), "\n".join(about)]
     if any(len(row["tried"]) > 1 for row in rows.values()):
         parts += ["## Settings that were tried", "Validation perplexity, the first seed's; in bold what the row has:"]
