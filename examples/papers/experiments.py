@@ -1,6 +1,6 @@
 """The papers' experiments as data: which presets make a table's rows. What a scale changes is in scales.py."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fairseq_groc.presets import PRESETS
 
@@ -17,7 +17,6 @@ class Row(NamedTuple):
         options: of training, besides the preset's and the scale's
         published: whether the preset's figures are this row's
         test: published test perplexity, where the preset's figures are not this row's
-        fixed: options that are the preset's, whatever a scale's grid has
         without: a flag of a scale's training that it goes without
     """
 
@@ -27,13 +26,7 @@ class Row(NamedTuple):
     options: str = ""
     published: bool = True
     test: float | None = None
-    fixed: tuple[str, ...] = ()
     without: str = ""
-
-    def settings(self, grid: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return those of a scale's grid that differ in what may be chosen here."""
-        chosen = [{key: value for key, value in setting.items() if key not in self.fixed} for setting in grid]
-        return [setting for place, setting in enumerate(chosen) if setting not in chosen[:place]]
 
 
 class Experiment(NamedTuple):
@@ -85,12 +78,6 @@ def _awd(label: str, options: str = "") -> Row:
 def _on_awd(row: Row) -> Row:
     dropped = PRESETS["awd_lstm_lm_small"].options["weight_dropout"]
     return row._replace(options=f"--prefix-encoder awd_lstm --weight-dropout {dropped} {row.options}".strip(), published=False)
-
-
-def _drill(name: str) -> Row:
-    # a row that is about a kind of dropout has it; how much the others have is chosen, as in the paper
-    fixed = ("output_dropout",) if "output_dropout_kind" in PRESETS[name].options else ()
-    return Row(name.removeprefix("drill_lstm_lm_").replace("_", " "), name, fixed=fixed)
 
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -176,7 +163,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "drill-table-4": Experiment(
         "DRILL, Table 4: output layers",
-        [_drill(name) for name in _DRILL],
+        [Row(name.removeprefix("drill_lstm_lm_").replace("_", " "), name) for name in _DRILL],
         ("ptb",),
     ),
 }

@@ -190,8 +190,7 @@ def commands(results: dict[str, Any]) -> list[str]:
 def settings(results: dict[str, Any], label: str) -> str:
     """Return the option of run.py that tries what a row's settings were chosen from."""
     made = [found["setting"] for found in results["rows"][label]["tried"]]
-    row = next(row for row in EXPERIMENTS[results["experiment"]].rows if row.label == label)
-    if made == row.settings(SCALES[results["scale"]].grid)[: len(made)]:
+    if made == SCALES[results["scale"]].grid[: len(made)]:
         return f" --settings {len(made)}"
     return " --setting " + " ".join(",".join(f"{key}={value:g}" for key, value in one.items()) for one in made)
 

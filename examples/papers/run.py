@@ -143,7 +143,7 @@ def figures_of(args, row: Row, scale: Scale, before: dict[str, Any]) -> dict[str
     def train(setting: dict[str, Any], seed: int) -> dict[str, Any]:
         return trained(args, data, name, model, scale, setting, seed, lexicon)
 
-    grid = with_new([found["setting"] for found in before["tried"]], row.settings(scale.grid)[: args.settings])
+    grid = with_new([found["setting"] for found in before["tried"]], scale.grid[: args.settings])
     first, *others = with_new([found["seed"] for found in before["runs"]], args.seeds)
     tried = [train(setting, first) for setting in grid]
     setting = grid[tried.index(min(tried, key=lambda found: found["valid"]))]
