@@ -25,7 +25,7 @@ from timed_train import code_fingerprint, with_code
 from fairseq_groc.__main__ import in_process
 from fairseq_groc.arguments import positive
 from fairseq_groc.evaluation.results import machine, write_json
-from fairseq_groc.evaluation.training_log import read_curves, read_parameters
+from fairseq_groc.evaluation.training_log import read_clock, read_curves, read_parameters
 from fairseq_groc.heads import HEADS
 from fairseq_groc.presets import PRESETS
 from fairseq_groc.programs import BIN, MEMORY, PLUGIN, held, run
@@ -229,10 +229,9 @@ def train_in(save: Path, data: Path, options: list[str], made: dict[str, Any], c
         where += ["--distributed-world-size", 1]  # the batch is that of one worker
         begin = time.time()
         peak = run(*TRAIN, data, *PLUGIN, *options, *where, log=log)  # an interrupted run appends
-        seconds = time.time() - begin
+        seconds = read_clock(log)[-1][1] if resumed else time.time() - begin
         print(f"{save.name}: {seconds:,.0f} s, {peak:.1f} GiB", flush=True)
-        if not resumed:  # or its seconds would be those of its last part
-            write_json(save / COST, {"seconds": seconds, "peak_gib": peak, "disk_mib": disk_mib(save)})
+        write_json(save / COST, {"seconds": seconds, "peak_gib": peak, "disk_mib": disk_mib(save)})
     return made
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,9 @@ _EPOCH = " epoch"  # what the means over an epoch of training are filed under, w
 _MEANS = re.compile(r"\| train \| epoch \d+ \| (.*)")
 _INNER = re.compile(r"epoch \d+: +\d+ / \d+ (.*num_updates=.*)")
 _JSON = re.compile(r"\{.*\}\s*$")
-_UPDATES, _WALL = "num_updates", "wall"
+_UPDATES = "num_updates"
+_WRITTEN = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+_BEGINS = re.compile(r"fairseq_cli\.train\W.*\{'_name'")  # what a process of training logs first: its options
 
 
 def read_curves(path: Path, metric: str = "ppl") -> dict[str, Curve]:
@@ -36,7 +40,7 @@ def read_curves(path: Path, metric: str = "ppl") -> dict[str, Curve]:
         DataError: there is no such file, or it has no validation results, or not of this metric, or something that is no number.
     """
     curves: dict[str, Curve] = {}
-    for name, updates, value in _values(path, metric, left_out=_EPOCH):
+    for name, updates, value in _values(path, metric):
         curve = curves.setdefault(name, [])
         _go_back(curve, updates)
         curve.append((updates, value))
@@ -51,23 +55,31 @@ def read_curves(path: Path, metric: str = "ppl") -> dict[str, Curve]:
 def read_clock(path: Path) -> Curve:
     """Return how many seconds the training had taken after so many updates: validation and loading count, stops do not.
 
-    Each line is of a number of updates that no other has. fairseq counts from zero where a run goes on in another process.
+    Each line is of a number of updates that no other has. Where a run goes on in another process, fairseq's own clock stands
+    still, so what counts is when each line was written, and which line a process begins with.
 
     Raises:
-        DataError: there is no such file, or nothing says it, or it is no number.
+        DataError: there is no such file, or no line of training says when it was written.
     """
     clock: Curve = []
-    before = begin = 0.0  # what the line before said, and when the process of it had begun
-    for name, updates, wall in _values(path, _WALL, least=0):
-        if name in (TRAINING, _EPOCH):
-            if wall < before or (clock and updates < clock[-1][0]):
-                _go_back(clock, updates)
-                begin = clock[-1][1] if clock else 0.0
-            before = wall
-            if not clock or clock[-1][0] < updates:
-                clock.append((updates, begin + wall))
+    begun: datetime | None = None  # when the process did
+    before: float | None = None  # what the training had taken by then; None: its first line of training says what it goes on from
+    for number, line in _lines(path):
+        now = _written(line)
+        if now is None:
+            continue
+        if begun is None or _BEGINS.search(line):
+            begun, before = now, None
+        for name, stats in _results(line):
+            if name in (TRAINING, _EPOCH):
+                updates = _updates(stats, path, number, name)
+                if before is None:
+                    _go_back(clock, updates)
+                    before = clock[-1][1] if clock else 0.0
+                if not clock or clock[-1][0] < updates:
+                    clock.append((updates, before + (now - begun).total_seconds()))
     if not clock:
-        raise DataError(f"{path}: no line of training says how many seconds ('{_WALL}') it had taken: give one of fairseq-train")
+        raise DataError(f"{path}: no line of training says when it was written: give the log of fairseq-train")
     return clock
 
 
@@ -84,28 +96,39 @@ def read_parameters(output: str) -> int:
     return int(re.findall(r"num. shared model params: ([\d,]+)", output)[0].replace(",", ""))
 
 
-def _values(path: Path, metric: str, left_out: str = "", least: float = -math.inf) -> Iterator[tuple[str, int, float]]:
-    """Yield subset, updates and value of the lines of a log that have a metric.
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    if not Path(path).is_file():
+        raise DataError(f"{path}: no such log")
+    with open(path, encoding="utf-8", errors="replace") as file:
+        yield from enumerate(file, start=1)
 
-    Args:
-        left_out: a subset whose lines are not wanted
-        least: which values make sense: finite ones from here on; -inf: all
+
+def _values(path: Path, metric: str) -> Iterator[tuple[str, int, float]]:
+    """Yield subset, updates and value of the lines of a log that have a metric, those over an epoch of training left out.
 
     Raises:
         DataError: there is no such file, or something that is no number.
     """
-    if not Path(path).is_file():
-        raise DataError(f"{path}: no such log")
-    with open(path, encoding="utf-8", errors="replace") as file:
-        for number, line in enumerate(file, start=1):
-            for name, stats in _results(line):
-                if metric in stats and name != left_out:
-                    where = f"{path}:{number}: {{}} of '{name.strip()}'"
-                    updates = _number(stats[_UPDATES], where.format(_UPDATES), 0)
-                    yield name, int(updates), _number(stats[metric], where.format(metric), least)
+    for number, line in _lines(path):
+        for name, stats in _results(line):
+            if metric in stats and name != _EPOCH:
+                updates = _updates(stats, path, number, name)
+                yield name, updates, _number(stats[metric], f"{path}:{number}: {metric} of '{name}'")
 
 
-def _number(value: Any, what: str, least: float) -> float:
+def _written(line: str) -> datetime | None:
+    """Return when a line was written; None: it does not say."""
+    found = _WRITTEN.search(line)
+    with contextlib.suppress(ValueError):  # no day of the calendar
+        return datetime.fromisoformat(found[0]) if found else None
+    return None
+
+
+def _updates(stats: dict[str, Any], path: Path, number: int, name: str) -> int:
+    return int(_number(stats[_UPDATES], f"{path}:{number}: {_UPDATES} of '{name.strip()}'", 0))
+
+
+def _number(value: Any, what: str, least: float = -math.inf) -> float:
     """Return a number of a log, a finite one from *least* on unless this is -inf.
 
     Raises:

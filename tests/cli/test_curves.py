@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from fairseq_groc.__main__ import main
 from fairseq_groc.cli.curves import run_names
 from fairseq_groc.embeddings.rows import saved_words
 from fairseq_groc.evaluation.results import label_log_axis, pyplot
-from fairseq_groc.evaluation.training_log import read_curves
+from fairseq_groc.evaluation.training_log import read_clock, read_curves
 
 VALID = "INFO | {0} | epoch 001 | valid on '{0}' subset | loss {1} | ppl {2} | num_updates {3}\n"
 
@@ -61,6 +62,10 @@ def test_finetuning_logs_both_domains_and_the_command_draws_them(commands, corpu
         updates, seconds = found[curve["run"], curve["subset"]], curve["points"]
         assert [value for _, value in seconds] == [value for _, value in updates]
         assert seconds[0][0] >= 0 and all(one[0] <= other[0] for one, other in itertools.pairwise(seconds))
+    resumed = commands.train(union, tmp_path / "tied", *options, "--lr", "0.02", "--max-update", "16")
+    logs[-1].write_text(logs[-1].read_text().replace(f"\n{date.today().year}-", "\n2001-") + resumed)
+    clock = read_clock(logs[-1])
+    assert clock[-1][0] == 16 and clock[-1][1] < 600  # the years between are not counted
 
 
 def test_finetuning_begins_new_rows_at_random(commands, models, union, tmp_path):
@@ -105,13 +110,13 @@ def test_bad_input_is_one_line(tmp_path, capsys):
     assert not list(tmp_path.glob("c.*")) and other.read_text() == log.read_text()
 
 
-WALL = "INFO | train_inner | epoch 001:  2 / 7 loss=5, ppl=32, num_updates={}, train_wall=1, wall={}\n"
+INNER = "2026-01-01 10:00:{1} | INFO | train_inner | epoch 001:  2 / 7 loss=5, ppl=32, num_updates={0}, train_wall=1, wall=0\n"
 
 
 def test_seconds_are_beside_updates_and_what_has_none_is_said(tmp_path, capsys, caplog):
     log, out = tmp_path / "run.log", tmp_path / "c.png"
-    lines = [WALL.format(2, 10), VALID.format("valid", 5, 32, 2), VALID.format("valid", 4, 16, 4), WALL.format(6, 30)]
-    log.write_text("".join([*lines, VALID.format("valid", 3, 8, 8)]))
+    lines = [INNER.format(2, 20), VALID.format("valid", 5, 32, 2), VALID.format("valid", 4, 16, 4), INNER.format(6, 40)]
+    log.write_text("".join(["2026-01-01 10:00:10 | INFO | begin\n", *lines, VALID.format("valid", 3, 8, 8)]))
     assert main(["curves", str(log), "--x", "seconds", "--out", str(out)]) == 0
     printed, saved = capsys.readouterr().out.splitlines(), json.loads(out.with_suffix(".json").read_text())
     assert saved["curves"][0]["points"] == [[10, 32], [20, 16]] and saved["curves"][1]["points"] == [[10, 32], [30, 32]]
@@ -122,7 +127,7 @@ def test_seconds_are_beside_updates_and_what_has_none_is_said(tmp_path, capsys, 
     assert capsys.readouterr().err.startswith("error: valid: all points are before or after the lines of training")
     log.write_text(lines[1])
     assert main(["curves", str(log), "--x", "seconds", "--out", str(out)]) == 1
-    assert "run.log: no line of training says how many seconds ('wall')" in capsys.readouterr().err
+    assert "run.log: no line of training says when it was written" in capsys.readouterr().err
 
 
 def test_runs_are_named_by_what_differs(tmp_path):

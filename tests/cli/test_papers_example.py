@@ -296,7 +296,7 @@ def test_a_run_that_is_killed_leaves_nothing_running_and_goes_on(commands, texts
     commands.ok(*RUN, "table-2", *options, "--workdir", killed)
     saved = (json.loads((workdir / "table-2-ptb-quarter.json").read_text()) for workdir in (whole, killed))
     (through,), (interrupted,) = (table["rows"]["tied"]["runs"] for table in saved)
-    assert interrupted["cost"] is None and through["cost"]["seconds"] > 0
+    assert interrupted["cost"]["seconds"] >= 0 and through["cost"]["seconds"] > 0
     assert interrupted["test"] == through["test"] and set(map(tuple, interrupted["curve"])) == set(map(tuple, through["curve"]))
 
 

@@ -57,28 +57,38 @@ def test_what_is_no_log_is_refused(tmp_path):
         read_curves(tmp_path / "absent.log")
 
 
-def simple(updates, wall, epoch=False):
+def simple(updates, second, epoch=False):
     if epoch:
-        return f"| INFO | train | epoch 001 | loss 4 | ppl 16 | num_updates {updates} | lr 0.01 | train_wall 1 | wall {wall}\n"
-    return f"| INFO | train_inner | epoch 001:  2 / 7 loss=4, ppl=16, num_updates={updates}, train_wall=1, wall={wall}\n"
+        return f"{at(second)} | INFO | train | epoch 001 | loss 4 | ppl 16 | num_updates {updates} | lr 0.01 | wall 0\n"
+    return f"{at(second)} | INFO | train_inner | epoch 001:  2 / 7 loss=4, ppl=16, num_updates={updates}, wall=0\n"
 
 
-def as_json(updates, wall, epoch=False):
+def as_json(updates, second, epoch=False):
     prefix = "train_" if epoch else ""
-    stats = {"num_updates": updates, "loss": "4", "ppl": "16", "train_wall": "1", "wall": f"{wall}"}
-    return "| INFO | train | " + json.dumps({"epoch": 1, **{prefix + key: value for key, value in stats.items()}}) + "\n"
+    stats = {"num_updates": updates, "loss": "4", "ppl": "16", "wall": "0"}
+    whole = {"epoch": 1, **{prefix + key: value for key, value in stats.items()}}
+    return f"{at(second)} | INFO | train | {json.dumps(whole)}\n"
+
+
+def at(second):
+    return f"2026-02-28 23:59:{second:02}" if second < 60 else f"2026-03-01 00:00:{second - 60:02}"
+
+
+def begun(second):
+    return f"{at(second)} | INFO | fairseq_cli.train | {{'_name': None, 'common': {{}}}}\n"
 
 
 @pytest.mark.parametrize("line", [simple, as_json])
 def test_the_clock_goes_on_where_a_run_does(tmp_path, line):
     log = tmp_path / "train.log"
-    log.write_text(line(10, 4) + line(20, 7) + line(24, 9, epoch=True) + line(24, 11) + line(30, 12))
+    first = begun(2) + line(10, 6) + line(20, 9) + line(24, 11, epoch=True) + line(24, 13) + line(30, 14)
+    log.write_text(f"+ fairseq-train, 2026-02-31 10:00:00\n{first}")
     assert read_clock(log) == [(10, 4), (20, 7), (24, 9), (30, 12)]
-    with log.open("a") as file:  # from a checkpoint of 20 updates, by a process that counts from zero
-        file.write(line(25, 3) + line(40, 8))
+    with log.open("a") as file:  # later, from a checkpoint of 20 updates
+        file.write(begun(40) + line(25, 43) + line(40, 48))
     assert read_clock(log) == [(10, 4), (20, 7), (24, 9), (25, 12), (40, 17)]
     with log.open("a") as file:  # from one of 40
-        file.write(line(50, 2, epoch=True))
+        file.write(begun(59) + line(50, 61, epoch=True))
     assert read_clock(log)[-2:] == [(40, 17), (50, 19)]
 
 
@@ -91,10 +101,10 @@ def test_points_lie_between_the_lines_that_say_when(tmp_path):
 @pytest.mark.parametrize("line", [simple, as_json])
 def test_a_clock_that_is_none_is_refused(tmp_path, line):
     log = tmp_path / "train.log"
-    log.write_text(line(10, 4).replace("wall", "w"))
-    with pytest.raises(DataError, match=r"train.log: no line of training says how many seconds \('wall'\)"):
-        read_clock(log)
-    for wall in ("nan", "inf", "-1", "soon"):
-        log.write_text(line(10, 4) + line(20, wall))
-        with pytest.raises(DataError, match=f"train.log:2: wall of 'train' is '{wall}', expected a number"):
+    for text in (line(10, 4).replace("2026-", ""), begun(1)):
+        log.write_text(text)
+        with pytest.raises(DataError, match=r"train.log: no line of training says when it was written: give the log"):
             read_clock(log)
+    log.write_text(begun(1) + line("soon", 4))
+    with pytest.raises(DataError, match=r"train.log:2: num_updates of 'train' is 'soon', expected a number"):
+        read_clock(log)
