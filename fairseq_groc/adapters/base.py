@@ -149,8 +149,8 @@ class AdapterSettings(SimpleNamespace):
             wanted = ADAPTERS[name].block_length(self)
             if given and wanted and given != wanted:
                 raise OptionError(
-                    f"--tokens-per-sample {given}: with {flag(switch_of(name))} {wanted} tokens are read at a time. "
-                    "Give the same, or leave it out."
+                    f"--tokens-per-sample {given}: with {flag(switch_of(name))} {wanted} tokens are read at a time, and then "
+                    "learnt from. Give the same, or leave it out."
                 )
             if wanted:
                 return wanted

@@ -85,7 +85,10 @@ def test_tuning_searches_rates_and_decays(commands, ours, corpus, models, statis
     stored = ["fairseq-eval-lm", data, *PLUGIN, "--path", model, "--gen-subset", "test1"]
     for options, message in (
         (["--sample-break-mode", "eos"], "leave it out (--no-tuned-adapters, if tune has stored it)"),
-        (["--tokens-per-sample", "10"], "--tokens-per-sample 10: with --dynamic-rate 5 tokens are read at a time"),
+        (
+            ["--tokens-per-sample", "10"],
+            "--tokens-per-sample 10: with --dynamic-rate 5 tokens are read at a time, and then",
+        ),
     ):
         assert message in commands.fails(*stored, *options)
         commands.ok(*stored, *options, "--no-tuned-adapters")

@@ -116,7 +116,6 @@ WAYS = {
     "deepcopy": copy.deepcopy,
     "pickle": pickled,
     "train and eval": lambda module: module.eval().train(),
-    "DataParallel": nn.DataParallel,
     "DistributedDataParallel": nn.parallel.DistributedDataParallel,
     "fairseq's own": lambda module: LegacyDistributedDataParallel(module, torch.distributed.group.WORLD),
 }

@@ -115,7 +115,7 @@ def test_impossible_words_teach_nothing(model_of, batches, as_lines, choice):
 def test_every_door_sees_one_model(model_of, batches, text, head, choice):
     caches = {"local_weight": 0.1, "unigram_weight": 0.05, "unbounded_weight": 0.05}
     settings = settings_of(choice, **caches, uniform_weight=0.05, new_word_discount=0.5)
-    model = model_of(WORDS, head, init_range=0.3)
+    model = model_of(WORDS, head, init_range=0.3, encoder="awd_lstm" if head == "tied" else "lstm")
     if choice == "head" and model.decoder.matrices.head.needs_spellings:
         with pytest.raises(OptionError, match="dynamic-parameters head.*spellings"):
             model.decoder.leaves(choice)

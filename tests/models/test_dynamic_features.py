@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from decoders import DECODERS
 from dynamics import BLOCK, DECAY, EOS, EPSILON, PAD, SETTINGS, WORDS, adapt, scores_of
 
 from fairseq_groc.adapters import Adapter, AdapterSettings, Memory, TextAdapter
@@ -32,9 +33,11 @@ def test_features_follow_the_same_rule(model_of, batches, text, width):
     assert found.tolist() == pytest.approx(expected, abs=1e-10) and float(m.detach().norm()) > 0.1
 
 
-def test_every_stream_has_its_own_features(model_of, batches, as_lines):
+@pytest.mark.parametrize("arch", ["groc_lstm_lm", *DECODERS])
+def test_every_stream_has_its_own_features(model_of, stock_model, batches, as_lines, arch):
     settings = SETTINGS.replaced(dynamic_parameters="features", dynamic_rate=0.05)
-    model = adapt(model_of(WORDS, "tied", init_range=0.3).double(), settings)
+    model = model_of(WORDS, "tied", init_range=0.3) if arch == "groc_lstm_lm" else stock_model(arch, "tied", WORDS)
+    model = adapt(model.double(), settings)
     lines = [[4 + (i * i + n) % 8 for i in range(12)] + [EOS] for n in (1, 2, 5)]
     together = [[], [], []]
     for sample in batches(model, as_lines(*lines), streams=3):
@@ -44,12 +47,14 @@ def test_every_stream_has_its_own_features(model_of, batches, as_lines):
     for line, found in zip(lines, together, strict=True):
         assert found == pytest.approx(scores_of(model, batches(model, as_lines(line))).tolist(), abs=1e-10)
     one_stream = scores_of(model, batches(model, as_lines(*lines)))
-    assert one_stream[26:].tolist() != pytest.approx(together[2], abs=1e-3)
+    assert one_stream[26:].tolist() != pytest.approx(together[2], abs=1e-7)
 
 
-def test_features_follow_the_hypotheses(model_of):
+@pytest.mark.parametrize("arch", ["groc_lstm_lm", *DECODERS])
+def test_features_follow_the_hypotheses(model_of, stock_model, arch):
     settings = SETTINGS.replaced(dynamic_parameters="features", dynamic_block=2)
-    model = adapt(model_of(WORDS, "tied", init_range=0.3).double(), settings)
+    model = model_of(WORDS, "tied", init_range=0.3) if arch == "groc_lstm_lm" else stock_model(arch, "tied", WORDS)
+    model = adapt(model.double(), settings)
     tokens = torch.tensor([[EOS, 4, 6, 5, 4, 10, 7, 7], [EOS, 7, 7, 4, 11, 7, 5, 9]])
 
     def generated(rows, orders):
@@ -68,7 +73,7 @@ def test_features_follow_the_hypotheses(model_of):
         copied = generated(tokens, {3: torch.tensor([1, 1])})
         torch.testing.assert_close(copied, straight[[1, 1]], rtol=0, atol=1e-12)
         model.decoder.adapter = None
-        assert (generated(tokens, {}) - straight).abs().max() > 1e-3
+        assert (generated(tokens, {}) - straight).abs().max() > 1e-6
 
 
 def test_what_was_read_goes_with_the_hypotheses():

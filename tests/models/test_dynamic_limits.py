@@ -60,11 +60,12 @@ def test_an_exception_leaves_the_model_as_it_was(model_of, batches, text, monkey
 
 
 @pytest.mark.parametrize("choice", ["all", "encoder", "head", "features"])
-@pytest.mark.parametrize("encoder", ["lstm", "awd_lstm"])
-def test_dropout_never_acts(model_of, batches, text, encoder, choice):
-    rates = {"dropout": 0.5, "dropout_in": 0.5, "dropout_out": 0.5, "embedding_dropout": 0.5, "output_dropout": 0.5}
+@pytest.mark.parametrize("encoder, head", [("lstm", "tied"), ("awd_lstm", "tied"), ("awd_lstm", "compositional_output")])
+def test_dropout_never_acts(model_of, batches, text, encoder, head, choice):
+    rates = dict.fromkeys(("dropout", "dropout_in", "dropout_out", "embedding_dropout", "output_dropout", "feature_dropout"), 0.5)
     rates |= {"weight_dropout": 0.5} if encoder == "awd_lstm" else {}
-    model = model_of(WORDS, "tied", init_range=0.3, encoder=encoder, **rates)
+    rates |= {"corrections": "both", "correction_dropout": 0.5} if head == "compositional_output" else {}
+    model = model_of(WORDS, head, init_range=0.3, encoder=encoder, **rates)
     read = batches(model, text)
     assert not torch.equal(*(model.train()(**read[0]["net_input"])[0] for _ in range(2)))
     adapt(model.eval(), settings_of(choice))
