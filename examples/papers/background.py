@@ -206,7 +206,7 @@ def progress(log: Path) -> str:
     updates, epoch = max(places)
     parts = [f"epoch {epoch.lstrip('0')}, update {updates:,}"]
     with contextlib.suppress(DataError):  # not validated yet
-        parts.append(f"validation {' '.join(f'{ppl:.1f}' for _, ppl in read_curves(log)['valid'][-5:])}")
+        parts.append(f"validation {' '.join(f'{ppl:.1f}' for _, ppl in read_curves(log)['valid'])}")
     if steps and (speed := sum(float(step[2]) for step in steps) / len(steps)):
         parts.append(f"{speed:.2g} updates a second")
         options = json.loads((log.parent / "made.json").read_text())["options"]

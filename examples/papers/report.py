@@ -34,7 +34,8 @@ READ = {
     "quarter-long": "small models, a quarter of the training text twelve times",
     "awd": "small AWD-LSTMs, a quarter of the training text 14 times",
     "awd-long": "small AWD-LSTMs, a quarter of the training text 48 times",
-    "awd-paper": "AWD-LSTMs of the papers' size, three epochs of the training text",
+    "awd-paper": "AWD-LSTMs of the papers' size",
+    "awd-paper-short": "AWD-LSTMs of the papers' size, three epochs of the training text",
     "awd-adam": "small AWD-LSTMs with Adam, a quarter of the training text (Penn Treebank's 14 times, WikiText-2's 6.4 times)",
 }
 SMOOTHED = "Lower is better. *Smoothed*: mixed with the uniform distribution, by the weight that is best on validation text."

@@ -42,7 +42,7 @@ RECIPES = {
     "examples/context/README.md": ("examples/context",),  # test_context_texts.py, test_context_example.py
     "benchmarks/README.md": ("record.py",),  # test_benchmarks.py
     **{f"examples/papers/results/{path.name}": () for path in (ROOT / "examples/papers/results").glob("*-*-*.md")},
-    "examples/papers/results/drill-table-4-ptb-awd-paper.md": ("last_block.py",),  # test_train_averages.py
+    "examples/papers/results/drill-table-4-ptb-awd-paper-short.md": ("released_blocks.py",),  # test_train_averages.py
 }
 COMMAND = re.compile(
     r"(fairseq-|python |scripts/|printf |echo |mkdir |tail |head |for |export |[A-Z]+=|make |pip |torchrun |srun |curl |source )"

@@ -174,7 +174,9 @@ def test_a_status_says_where_a_training_is_and_when_it_ends(monkeypatch, tmp_pat
     steps = [step.format(100, 1, 6100), step.format(200, 3, 6200)]
     log.write_text("\n".join([*lines, *steps]))
     told = names["progress"](log)
-    assert told.startswith("epoch 7, update 6,200, validation 500.0 400.0 338.5 224.3 182.0, 2 updates a second, at the latest")
+    assert told.startswith(
+        "epoch 7, update 6,200, validation 900.0 500.0 400.0 338.5 224.3 182.0, 2 updates a second, at the latest"
+    )
     assert told.endswith(" (40,000 updates)")
     end = time.strptime(re.findall(r"done by (\S+ \S+)", told)[0], "%Y-%m-%d %H:%M")
     assert time.mktime(end) == pytest.approx(time.time() + (40_000 - 6_200) / 2, abs=120)
@@ -185,7 +187,10 @@ def test_lines_of_the_queue_are_rows_and_are_done_when_their_results_are_there(m
     monkeypatch.syspath_prepend(PAPERS)
     names = runpy.run_path(str(BACKGROUND))
     lines = names["lines_of"](PAPERS / "queue.txt")
-    assert [(line.dataset, *line.rows) for line in lines][:3] == [("ptb", "tied"), ("ptb", "GroC"), ("ptb", "GroC + corrections")]
+    first, then = ["tied", "GroC", "GroC + corrections"], ["deep residual", "GroC, surface"]
+    rows = [*first, *then, "adaptive", "bilinear", "lookup", "convolutional", *first, "tied", "4 layers"]
+    assert [row for line in lines for row in line.rows] == rows
+    assert [line.dataset for line in lines] == ["ptb"] * 9 + ["wikitext2"] * 3 + ["ptb"] * 2
     assert lines[4].words[-2:] == ["--scale", "paper"] and lines[4].results == "table-3-ptb-paper.json"
     assert not names["is_done"](lines[0], tmp_path)
     (tmp_path / "table-2-ptb-paper.json").write_text(json.dumps({"rows": {"tied": {}}}))

@@ -1,12 +1,16 @@
 """AWD-LSTM's training by fairseq's commands: what is saved is the mean of the iterates, and resuming is bit-equal."""
 
+import itertools
+import math
 import re
 import shutil
 
+import numpy as np
 import pytest
 import torch
-from cli_helpers import PLUGIN, ROOT
+from cli_helpers import PLUGIN, ROOT, TRAINING, small, tokens_of
 from test_resume_and_workers import two_workers, weights
+from torch.nn.utils import parameters_to_vector
 
 AWD = "--optimizer nt_asgd --non-monotonic-interval 1 --lr 20 --clip-norm 0.25 --weight-decay 1.2e-6".split()
 COMPOSED = "--nt-asgd-base adam --lr 0.1 --corrections both".split()
@@ -71,13 +75,23 @@ def test_what_is_saved_is_the_mean_of_the_iterates(trained):
     assert len(iterates) > 20 and not torch.equal(iterates[-1][0], parameters[0])
 
 
-@TIED_ALONE
-def test_a_short_last_block_is_taken_at_either_rate_from_the_same_weights(commands, corpus, trained):
-    path = trained[0] / "checkpoint_last.pt"
-    program = ["python", ROOT / "examples" / "papers" / "last_block.py", "--path", path, "--data", corpus / "data"]
-    lines = re.findall(r"^(as trained|after .*): ([\d.]+)$", commands.ok(*program, "--words", "3", "3"), re.MULTILINE)
-    assert float(lines[0][1]) == pytest.approx(2 ** saved(path)[2]["losses"][6], abs=0.06)
-    assert lines[1:3] == lines[3:] and len({ppl for _, ppl in lines}) == 3
+def test_the_released_program_s_last_block_keeps_the_rate_of_the_length_that_it_drew(commands, corpus, tmp_path):
+    program = ["python", ROOT / "examples" / "papers" / "released_blocks.py", "18", corpus / "data", "--save-dir", tmp_path]
+    options = [*AWD, *TIED, "--clip-norm", "0.01", "--weight-decay", "0", "--max-epoch", "3", "--save-interval-updates", "1"]
+    commands.ok(*program, *PLUGIN, *TRAINING, *small(*options))
+    rng, longest, expected, paths = np.random.RandomState(18), math.ceil(tokens_of(corpus / "train.txt") / 4), [], []
+    for epoch in range(1, 4):
+        begin = 0
+        while begin < longest - 3:
+            mean = 10 if rng.random_sample() < 0.95 else 5
+            expected.append(max(5, int(rng.normal(mean, 5))))
+            begin += expected[-1]
+        assert begin > longest  # the last block is cut short
+        inside = by_update(tmp_path, f"checkpoint_{epoch}_*.pt")
+        paths += [inside[update] for update in sorted(inside)] + [tmp_path / f"checkpoint{epoch}.pt"]
+    values = [parameters_to_vector(saved(path)[0]).double() for path in paths]
+    found = [float((after - before).norm()) / (20 * 0.01) * 10 for before, after in itertools.pairwise(values)]
+    assert found == pytest.approx(expected[1:], rel=1e-3)  # every gradient is longer than its clipped norm
 
 
 @TIED_ALONE
