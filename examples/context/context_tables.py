@@ -12,9 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fairseq_groc.evaluation.context_pictures import draw_accuracies
-from fairseq_groc.evaluation.results import pyplot, save_figure
+import numpy as np
 
+from fairseq_groc.evaluation.context_pictures import Label, write_labels
+from fairseq_groc.evaluation.results import color_of, pyplot, save_figure
+
+MARKERS = "os^Dv*Px"
 COLUMNS = ["model", "seeds", "perplexity", "known words", "new words", "values never seen", "accuracy", "parameters (M)"]
 
 
@@ -86,12 +89,22 @@ def spread(values: Sequence[float], form: str = ",.1f") -> str:
 
 
 def draw(rows: dict[str, Any], path: Path) -> None:
-    """Save accuracy against perplexity, a point for each model and seed."""
-    series = {
-        label: [(run["perplexity"], run["accuracy"]) for run in runs.values() if "accuracy" in run]
-        for label, runs in rows.items()
-    }
-    draw_accuracies({label: points for label, points in series.items() if points}, path)
+    """Save accuracy (y) against perplexity (x), a point for each model and seed, the best at the upper right, as in the paper."""
+    figure, axes = pyplot().subplots(figsize=(7, 4.6))
+    scored = {name: [run for run in runs.values() if "accuracy" in run] for name, runs in rows.items()}
+    found = {name: [(run["perplexity"], run["accuracy"]) for run in runs] for name, runs in scored.items() if runs}
+    labels = []
+    for number, (name, points) in enumerate(found.items()):
+        color, marker = color_of(name, number), MARKERS[number % len(MARKERS)]
+        axes.plot(*zip(*points, strict=True), linestyle="none", alpha=0.85, color=color, marker=marker, markersize=6)
+        labels.append(Label(name, *max(points, key=lambda point: (point[1], -point[0])), color, "bold"))
+    axes.margins(0.15)
+    axes.grid(alpha=0.25)
+    axes.invert_xaxis()
+    axes.set(xlabel="perplexity, lower to the right", ylabel="accuracy")
+    axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.4g}%")
+    write_labels(axes, labels, np.array([point for points in found.values() for point in points]))
+    save_figure(figure, path)
 
 
 def draw_ranks(rows: dict[str, Any], path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Pictures of what contexts do: maps of their vectors, the words they boost, and accuracy against perplexity.
+"""Pictures of what contexts do: maps of their vectors, and the words they boost.
 
 They are those of Jaech and Ostendorf (2018), Figures 1 and 6; Figure 2 is in ``likelihood_ratios``.
 """
@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from fairseq_groc.data.text import escaped
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.classification import scikit_learn
-from fairseq_groc.evaluation.results import color_of, pyplot, save_figure
+from fairseq_groc.evaluation.results import pyplot, save_figure
 
 Floats = NDArray[np.float64]
 PANELS = 4  # side by side
 SIGMAS = 1.5  # of an ellipse (Figure 6)
 NAMED = 40  # values at most that keep their names beside those of groups
-MARKERS = "os^Dv*Px"
 DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
 # where a text may be beside its point: points to the right and up; the nearest first
 PLACES = [(x * away, y * away) for away in (6, 18, 32, 48) for x, y in DIRECTIONS]
@@ -83,7 +82,7 @@ def draw_map(vectors: Floats, names: Sequence[str], path: Path, groups: Sequence
     axes.margins(0.12)
     axes.set_aspect("equal", adjustable="datalim")
     axes.set(xlabel=f"first axis ({shares[0]:.0%} of the variance)", ylabel=f"second axis ({shares[1]:.0%})")
-    _write_labels(axes, labels, points if named else None)
+    write_labels(axes, labels, points if named else None)
     save_figure(figure, path)
 
 
@@ -98,23 +97,6 @@ def _group(axes: Any, points: Floats, name: str, color: str) -> Label:
         axes.add_patch(patch(centre, width, height, angle=angle, facecolor=color, alpha=0.15, linewidth=0))
         axes.add_patch(patch(centre, width, height, angle=angle, fill=False, edgecolor=color))
     return Label(name, float(centre[0]), float(centre[1]), color, "bold")
-
-
-def draw_accuracies(series: Mapping[str, Sequence[tuple[float, float]]], path: Path) -> None:
-    """Save accuracy (y) against perplexity (x) of models by class, the best at the upper right, as the paper has them."""
-    figure, axes = pyplot().subplots(figsize=(7, 4.6))
-    labels = []
-    for number, (name, points) in enumerate(series.items()):
-        color, marker = color_of(name, number), MARKERS[number % len(MARKERS)]
-        axes.plot(*zip(*points, strict=True), linestyle="none", alpha=0.85, color=color, marker=marker, markersize=6)
-        labels.append(Label(name, *max(points, key=lambda point: (point[1], -point[0])), color, "bold"))
-    axes.margins(0.15)
-    axes.grid(alpha=0.25)
-    axes.invert_xaxis()
-    axes.set(xlabel="perplexity, lower to the right", ylabel="accuracy")
-    axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.4g}%")
-    _write_labels(axes, labels, np.array([point for points in series.values() for point in points]))
-    save_figure(figure, path)
 
 
 def draw_boosts(contexts: Mapping[str, Sequence[Mapping[str, Any]]], path: Path) -> None:
@@ -135,7 +117,7 @@ def draw_boosts(contexts: Mapping[str, Sequence[Mapping[str, Any]]], path: Path)
     save_figure(figure, path)
 
 
-def _write_labels(axes: Any, labels: Sequence[Label], points: Floats | None) -> None:
+def write_labels(axes: Any, labels: Sequence[Label], points: Floats | None) -> None:
     """Write texts, each where it covers fewest of the texts before it and of the points; far ones with a line to their point.
 
     Args:

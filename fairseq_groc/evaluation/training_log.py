@@ -23,8 +23,8 @@ _MEANS = re.compile(r"\| train \| epoch \d+ \| (.*)")
 _INNER = re.compile(r"epoch \d+: +\d+ / \d+ (.*num_updates=.*)")
 _JSON = re.compile(r"\{.*\}\s*$")
 _UPDATES = "num_updates"
-_WRITTEN = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 _BEGINS = re.compile(r"fairseq_cli\.train\W.*\{'_name'")  # what a process of training logs first: its options
+_BEGINNING = " begins"  # what that line is filed under
 
 
 def read_curves(path: Path, metric: str = "ppl") -> dict[str, Curve]:
@@ -40,7 +40,9 @@ def read_curves(path: Path, metric: str = "ppl") -> dict[str, Curve]:
         DataError: there is no such file, or it has no validation results, or not of this metric, or something that is no number.
     """
     curves: dict[str, Curve] = {}
-    for name, updates, value in _values(path, metric):
+    for _, name, updates, value in _reports(path, metric):
+        if name == _EPOCH:
+            continue
         curve = curves.setdefault(name, [])
         _go_back(curve, updates)
         curve.append((updates, value))
@@ -64,15 +66,12 @@ def read_clock(path: Path) -> Curve:
     clock: Curve = []
     begun: datetime | None = None  # when the process did
     before: float | None = None  # what the training had taken by then; None: its first line of training says what it goes on from
-    for number, line in _lines(path):
-        now = _written(line)
-        if now is None:
-            continue
-        if begun is None or _BEGINS.search(line):
-            begun, before = now, None
-        for name, stats in _results(line):
+    for line, name, updates, _ in _reports(path):
+        with contextlib.suppress(ValueError):  # no time, or no day of the calendar
+            now = datetime.fromisoformat(line.lstrip("[")[:19])
+            if begun is None or name == _BEGINNING:
+                begun, before = now, None
             if name in (TRAINING, _EPOCH):
-                updates = _updates(stats, path, number, name)
                 if before is None:
                     _go_back(clock, updates)
                     before = clock[-1][1] if clock else 0.0
@@ -96,36 +95,21 @@ def read_parameters(output: str) -> int:
     return int(re.findall(r"num. shared model params: ([\d,]+)", output)[0].replace(",", ""))
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    if not Path(path).is_file():
-        raise DataError(f"{path}: no such log")
-    with open(path, encoding="utf-8", errors="replace") as file:
-        yield from enumerate(file, start=1)
-
-
-def _values(path: Path, metric: str) -> Iterator[tuple[str, int, float]]:
-    """Yield subset, updates and value of the lines of a log that have a metric, those over an epoch of training left out.
+def _reports(path: Path, metric: str = _UPDATES) -> Iterator[tuple[str, str, int, float]]:
+    """Yield line, name, updates and value of what the lines of a log report of a metric.
 
     Raises:
         DataError: there is no such file, or something that is no number.
     """
-    for number, line in _lines(path):
-        for name, stats in _results(line):
-            if metric in stats and name != _EPOCH:
-                updates = _updates(stats, path, number, name)
-                yield name, updates, _number(stats[metric], f"{path}:{number}: {metric} of '{name}'")
-
-
-def _written(line: str) -> datetime | None:
-    """Return when a line was written; None: it does not say."""
-    found = _WRITTEN.search(line)
-    with contextlib.suppress(ValueError):  # no day of the calendar
-        return datetime.fromisoformat(found[0]) if found else None
-    return None
-
-
-def _updates(stats: dict[str, Any], path: Path, number: int, name: str) -> int:
-    return int(_number(stats[_UPDATES], f"{path}:{number}: {_UPDATES} of '{name.strip()}'", 0))
+    if not Path(path).is_file():
+        raise DataError(f"{path}: no such log")
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, start=1):
+            for name, stats in _results(line):
+                if metric in stats:
+                    where = f"{path}:{number}: {{}} of '{name.strip()}'"
+                    updates = _number(stats[_UPDATES], where.format(_UPDATES), 0)
+                    yield line, name, int(updates), _number(stats[metric], where.format(metric))
 
 
 def _number(value: Any, what: str, least: float = -math.inf) -> float:
@@ -162,6 +146,8 @@ def _results(line: str) -> Iterator[tuple[str, dict[str, Any]]]:
         stats = _pairs(means[1])
         if _UPDATES in stats:
             yield _EPOCH, stats
+    elif _BEGINS.search(line):
+        yield _BEGINNING, {_UPDATES: 0}
     elif as_json:
         yield from _from_json(as_json[0])
 

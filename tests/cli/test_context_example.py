@@ -47,6 +47,21 @@ def test_models_are_trained_scored_compared_and_adapted(commands, tmp_path):
     assert "fairseq-train" not in commands.ok(*against)
 
 
+def test_the_best_models_are_at_the_upper_right(monkeypatch, tmp_path):
+    drawn, draw = [], runpy.run_path(str(ROOT / "examples" / "context" / "context_tables.py"))["draw"]
+    monkeypatch.setitem(draw.__globals__, "save_figure", lambda figure, path: drawn.append((figure, path)))
+    series = {"FactorCell": [(92, 0.91), (90, 0.9)], "none": [], "ConcatCell": [(94, 0.89), (93, 0.895)]}
+    rows = {name: {str(i): dict(perplexity=x, accuracy=y) for i, (x, y) in enumerate(points)} for name, points in series.items()}
+    draw({**rows, "none": {"1": {"perplexity": 90}}}, tmp_path / "picture.png")
+    ((figure, path),) = drawn
+    (axes,) = figure.axes
+    assert path == tmp_path / "picture.png"
+    assert axes.get_xlim()[0] > axes.get_xlim()[1] and axes.get_ylim()[0] < axes.get_ylim()[1]
+    found = {note.get_text(): note.xy for note in axes.texts if note.get_visible()}
+    assert found == {"FactorCell": (92, 0.91), "ConcatCell": (93, 0.895)}
+    assert axes.yaxis.get_major_formatter()(0.895, 0) == "89.5%"
+
+
 def test_each_president_is_guessed_with_the_median_of_their_years(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(ROOT / "examples" / "context")
     program = runpy.run_path(str(ROOT / "examples" / "context" / "run.py"))

@@ -110,13 +110,14 @@ def test_bad_input_is_one_line(tmp_path, capsys):
     assert not list(tmp_path.glob("c.*")) and other.read_text() == log.read_text()
 
 
+BEGUN = "2026-01-01 10:00:10 | INFO | fairseq_cli.train | {'_name': None}\n"
 INNER = "2026-01-01 10:00:{1} | INFO | train_inner | epoch 001:  2 / 7 loss=5, ppl=32, num_updates={0}, train_wall=1, wall=0\n"
 
 
 def test_seconds_are_beside_updates_and_what_has_none_is_said(tmp_path, capsys, caplog):
     log, out = tmp_path / "run.log", tmp_path / "c.png"
     lines = [INNER.format(2, 20), VALID.format("valid", 5, 32, 2), VALID.format("valid", 4, 16, 4), INNER.format(6, 40)]
-    log.write_text("".join(["2026-01-01 10:00:10 | INFO | begin\n", *lines, VALID.format("valid", 3, 8, 8)]))
+    log.write_text("".join([BEGUN, *lines, VALID.format("valid", 3, 8, 8)]))
     assert main(["curves", str(log), "--x", "seconds", "--out", str(out)]) == 0
     printed, saved = capsys.readouterr().out.splitlines(), json.loads(out.with_suffix(".json").read_text())
     assert saved["curves"][0]["points"] == [[10, 32], [20, 16]] and saved["curves"][1]["points"] == [[10, 32], [30, 32]]

@@ -9,7 +9,7 @@ import pytest
 from fairseq_groc.data.text import escaped
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation import context_pictures, likelihood_ratios
-from fairseq_groc.evaluation.context_pictures import draw_accuracies, draw_boosts, draw_map, nearest
+from fairseq_groc.evaluation.context_pictures import draw_boosts, draw_map, nearest
 from fairseq_groc.evaluation.likelihood_ratios import draw_ratios, ratio_page, ratio_table
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
@@ -199,15 +199,6 @@ def test_nearest_values_are_those_of_a_search_by_hand():
         assert [other for other, _ in near[name]] == [other for other, _ in expected]
         assert [distance for _, distance in near[name]] == pytest.approx([distance for _, distance in expected], rel=1e-10)
     assert nearest(found[:1], names[:1], 4) == {"0": []} and len(nearest(found[:3], names[:3], 4)["1"]) == 2
-
-
-def test_the_best_models_are_at_the_upper_right(figure):
-    series = {"FactorCell": [(92, 0.91), (90, 0.9)], "ConcatCell": [(94, 0.89), (93, 0.895)]}
-    axes = figure(draw_accuracies, series).axes[0]
-    assert axes.get_xlim()[0] > axes.get_xlim()[1] and axes.get_ylim()[0] < axes.get_ylim()[1]
-    found = {note.get_text(): note.xy for note in axes.texts if note.get_visible()}
-    assert found == {"FactorCell": (92, 0.91), "ConcatCell": (93, 0.895)}
-    assert axes.yaxis.get_major_formatter()(0.895, 0) == "89.5%"
 
 
 def test_each_context_has_a_panel_of_its_words(figure):

@@ -82,7 +82,7 @@ def begun(second):
 def test_the_clock_goes_on_where_a_run_does(tmp_path, line):
     log = tmp_path / "train.log"
     first = begun(2) + line(10, 6) + line(20, 9) + line(24, 11, epoch=True) + line(24, 13) + line(30, 14)
-    log.write_text(f"+ fairseq-train, 2026-02-31 10:00:00\n{first}")
+    log.write_text(f"+ fairseq-train\n{line(5, 3).replace(at(3), '2026-02-31 10:00:00')}{first}")
     assert read_clock(log) == [(10, 4), (20, 7), (24, 9), (30, 12)]
     with log.open("a") as file:  # later, from a checkpoint of 20 updates
         file.write(begun(40) + line(25, 43) + line(40, 48))
