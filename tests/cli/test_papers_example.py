@@ -345,7 +345,7 @@ def test_a_summary_names_models_by_what_they_are(monkeypatch):
         table("table-3", "wikitext2", GroC=("groc_lstm_lm_wikitext2_plain", 84.1, 5)),
     ]
     columns, _, *rows = summary(tables)
-    assert columns == "|  | Penn Treebank, paper | Penn Treebank, cpu | WikiText-2, paper | WikiText-2, cpu |"
+    assert columns == "|  | Penn Treebank, published | Penn Treebank, cpu | WikiText-2, published | WikiText-2, cpu |"
     assert set(rows) == {
         "| tied | 86.2 | 1.0\\* |  |  |",
         "| GroC | 69.5 | 2.0\\* | 84.1 | 5.0\\* |",
