@@ -41,7 +41,7 @@ def read_curves(path: Path, metric: str = "ppl") -> dict[str, Curve]:
     """
     curves: dict[str, Curve] = {}
     for _, name, updates, value in _reports(path, metric):
-        if name == _EPOCH:
+        if name in (_EPOCH, _BEGINNING):
             continue
         curve = curves.setdefault(name, [])
         _go_back(curve, updates)

@@ -37,6 +37,7 @@ def test_both_formats_give_the_same_curves(tmp_path, text):
     expected = {"valid": [(2, 17.15), (4, 16.0)], "valid1": [(2, INFINITE), (4, 32.0)], "train": [(2, 22.63), (4, 16.0)]}
     assert read_curves(log) == expected
     assert read_curves(log, "loss")["valid1"] == [(2, INFINITE), (4, 5.0)]
+    assert read_curves(log, "num_updates").keys() == expected.keys()
 
 
 @pytest.mark.parametrize("text", [SIMPLE, JSON], ids=["simple", "json"])
