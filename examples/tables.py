@@ -71,7 +71,7 @@ def recipes(folder: Path) -> str:
     rows = []
     for results in (found for found in found_in(folder).values() if "experiment" in found):
         runs = {run["checkpoint"]: run["cost"] for row in results["rows"].values() for run in (*row["tried"], *row["runs"])}
-        costs = [cost for cost in runs.values() if cost]  # an interrupted run has none
+        costs = [cost for cost in runs.values() if cost]  # of some it was not recorded
         hours = f"{sum(cost['seconds'] for cost in costs) / 3600:.1f}" + (f" (of {len(costs)})" if len(costs) < len(runs) else "")
         most = (max((cost[key] for cost in costs), default=0) for key in ("peak_gib", "disk_mib"))
         on = "a GPU" if "CPU" not in results["machine"] else ""

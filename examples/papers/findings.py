@@ -32,7 +32,7 @@ def first_run(folder: Path) -> str:
     """Return what run.py prints of tied and of GroC with corrections, one seed, and how long both took."""
     rows = {label: row for label, row in loaded(folder, "table-2-ptb-quarter")["rows"].items() if label in ("tied", OURS)}
     firsts = {label: {**row, "runs": row["runs"][:1]} for label, row in rows.items()}
-    costs = [[run["cost"] for run in row["runs"] if run["cost"]] for row in rows.values()]  # an interrupted run has none
+    costs = [[run["cost"] for run in row["runs"] if run["cost"]] for row in rows.values()]  # of some it was not recorded
     minutes = sum(statistics.mean(cost["seconds"] for cost in of) for of in costs) / 60
     printed = "\n".join(line(label, row) for label, row in firsts.items())
     return f"```text\n{printed}\n```\n\nBoth together took {minutes:.0f} minutes on one CPU core."

@@ -440,6 +440,10 @@ def test_deep_residual_is_ahead_of_tied_in_drill_s_own_training():
     alone = {label: row["runs"][0]["test"] for label, row in rows.items()}
     assert sgd["4 layers"] < 0.92 * sgd["residuals"] and 0.985 < sgd["4 layers"] / sgd["standard dropout"] < 0.995
     assert all(len(row["tried"]) > 1 for row in rows.values())
+    assert [found["valid"] for found in rows["standard dropout"]["tried"]] == [182.23, 179.63]  # 0.6 and 0.2
+    tied, ours = (rows[label]["runs"][1] for label in ("tied", "4 layers"))
+    leads = [1 - ours["uniform"]["test"] / tied["uniform"]["test"], 1 - ours["test"] / tied["test"]]
+    assert [round(100 * lead, 1) for lead in leads] == [3.5, 1.8]
     assert {found["setting"]["lr"] for found in rows["dual nonlinear"]["tried"]} == {10, 30}
     assert min(rows, key=lambda label: rows[label]["runs"][0]["valid"]) == "tied"
     leads = {label: 1 - alone[label] / alone["tied"] for label in alone if "layer" in label}

@@ -365,7 +365,7 @@ def test_pages_have_the_tables_that_their_json_makes(monkeypatch):
     assert "| tied | 1 |" not in tables["renewed"]("<!-- table recipes: make tables -->\n| tied | 1 |\n<!-- end -->")
 
 
-def test_the_recipes_table_counts_interrupted_runs(monkeypatch, tmp_path):
+def test_the_recipes_table_counts_runs_whose_cost_was_not_recorded(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "path", [*sys.path])
     results = json.loads((PAPERS / "results" / "choices-ptb-quarter.json").read_text())
     for run in (run for row in results["rows"].values() for run in row["runs"]):
