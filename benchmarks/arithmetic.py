@@ -17,7 +17,7 @@ from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.lexicon.tables_file import load_tables
 
 PARTS = ["conv 1", "conv 2", "conv 3", "conv 4", "conv 5", "conv 6", "highway", "projection", "composition"]
-LSTM = ["LSTM 1, input", "LSTM 1, recurrent", "LSTM 2, input", "LSTM 2, recurrent"]
+LSTM = [f"LSTM {layer}, {part}" for layer in (1, 2, 3) for part in ("input", "recurrent")]
 
 
 def from_folder(folder: Path) -> Vocabulary:
@@ -29,7 +29,7 @@ def from_folder(folder: Path) -> Vocabulary:
 def report(name: str, vocabulary: Vocabulary, shape: str) -> None:
     """Print a Markdown table."""
     products = shapes_of_products(vocabulary, **SHAPES[shape])
-    names = PARTS + (["output network"] if SHAPES[shape]["depth"] else []) + LSTM + ["softmax"]
+    names = PARTS + (["output network"] if SHAPES[shape]["depth"] else []) + LSTM[: 2 * SHAPES[shape].get("layers", 2)] + ["softmax"]
     print(f"\n{name}: V = {vocabulary.num_words:,}, {vocabulary.num_forms:,} forms\n")
     print("| part | product (m x k x n) | G multiply-adds, forward | forward and backward | MB, forward |")
     print("| --- | --- | --- | --- | --- |")

@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -41,6 +42,7 @@ FILTERS = [32, 32, 64, 128, 256, 512]
 SHAPES = {
     "ptb": dict(dim=300, hidden=1024, depth=0, filters=FILTERS),
     "wikitext2": dict(dim=256, hidden=1024, depth=1, filters=FILTERS),
+    "awd": dict(dim=400, hidden=1150, depth=0, filters=FILTERS, layers=3),
     "small": dict(dim=128, hidden=256, depth=0, filters=PRESETS["groc_lstm_lm_small"].options["char_filters"]),
 }
 OF_CORRECTED = ("corrections", "highway_layers", "output_query", "char_filters")
@@ -53,7 +55,7 @@ RUNS = ["floor", "tied", "lookup", "full", "full-bf16", "sparse-0.1", "sampled-0
 class Model(nn.Module):
     """The language model without fairseq: words, LSTM, and the loss in chunks of the vocabulary."""
 
-    def __init__(self, run, size: int, folder: Path, dim: int, hidden: int, depth: int, filters, chunk: int = DEFAULT_CHUNK):
+    def __init__(self, run, size, folder: Path, dim, hidden, depth, filters, layers: int = 2, chunk: int = DEFAULT_CHUNK):
         super().__init__()
         kind, _, value = run.removesuffix(AWD).removesuffix(BF16).partition("-")
         depth = PRESETS["groc_lstm_lm_ptb_deep_residual"].options["output_depth"] if kind == "deep_residual" else depth
@@ -67,7 +69,7 @@ class Model(nn.Module):
         share = float(value) if kind in ("sampled", "corrected") else 1.0
         updates = Updates(float(value) if kind == "sparse" else 1.0, share)
         self.matrices = WordMatrices(embedding, output, vocabulary, torch.arange(size) < 2, corrections, updates)
-        sizes_and_rates = dim, hidden, 2, 0.65, 0.4, 0.0
+        sizes_and_rates = dim, hidden, layers, 0.65, 0.4, 0.0
         self.encoder = AWDLSTMEncoder(*sizes_and_rates, 0.5) if run.endswith(AWD) else LSTMEncoder(*sizes_and_rates)
         if corrections is not None:
             corrections.begin(torch.ones(size))
@@ -182,14 +184,14 @@ def floor(size: int, folder: Path, shape: dict, steps: int) -> dict:
     return {"seconds": timed(step, steps + 1)[1:], "peak_gib": peak()}
 
 
-def shapes_of_products(vocabulary, dim: int, hidden: int, depth: int, filters: list[int]):
+def shapes_of_products(vocabulary, dim: int, hidden: int, depth: int, filters: list[int], layers: int = 2):
     """Return (m, k, n, how often) for every product of a full step."""
     forms, words, features, tokens = vocabulary.num_forms, vocabulary.num_words, sum(filters), STREAMS * BLOCK
     convolutions = [(len(vocabulary.ngrams(w)), 16 * w, count, 1) for w, count in enumerate(filters, start=1)]
     encoder = [(forms, features, 2 * features, 1), (forms, features, dim, 1), (words, 3 * dim, dim, 1)]
     head = [(words, dim, dim, depth)] if depth else []
-    lstm = [(tokens, dim, 4 * hidden, 1), (STREAMS, hidden, 4 * hidden, BLOCK)]
-    lstm += [(tokens, hidden, 4 * dim, 1), (STREAMS, dim, 4 * dim, BLOCK)]
+    widths = [dim, *[hidden] * (layers - 1), dim]
+    lstm = [p for a, b in pairwise(widths) for p in ((tokens, a, 4 * b, 1), (STREAMS, b, 4 * b, BLOCK))]
     return convolutions + encoder + head + lstm + [(tokens, dim, words, 1)]
 
 

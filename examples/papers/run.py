@@ -20,7 +20,7 @@ from experiments import EXPERIMENTS, KNESER_NEY, Row, preset_of
 from pictures import draw_rows
 from preparing import DATASETS, ngram_alone, prepare, suffix
 from scales import SCALES, Scale, options_of
-from timed_train import code_fingerprint, with_code
+from timed_train import codes_of
 
 from fairseq_groc.__main__ import in_process
 from fairseq_groc.arguments import positive
@@ -222,16 +222,19 @@ def train_in(save: Path, data: Path, options: list[str], made: dict[str, Any], c
         made = kept
     if not (log.exists() and "done training" in log.read_text()):
         resumed = (save / "checkpoint_last.pt").exists()
-        made = with_code(made, save, code_changed) if resumed else {**made, "code": code_fingerprint()}
         save.mkdir(parents=True, exist_ok=True)
         write_json(save / MADE, made)
         where = ["--save-dir", save, "--no-epoch-checkpoints", "--log-format", "simple", "--num-workers", 0]
         where += ["--distributed-world-size", 1]  # the batch is that of one worker
         begin = time.time()
+        os.environ["CODE_CHANGED"] = "1" if code_changed else ""
         peak = run(*TRAIN, data, *PLUGIN, *options, *where, log=log)  # an interrupted run appends
         seconds = read_clock(log)[-1][1] if resumed else time.time() - begin
         print(f"{save.name}: {seconds:,.0f} s, {peak:.1f} GiB", flush=True)
         write_json(save / COST, {"seconds": seconds, "peak_gib": peak, "disk_mib": disk_mib(save)})
+        *before, code = codes_of(save / "checkpoint_last.pt")
+        made = {**made, "code": code, **({"code_before": before} if before else {})}
+        write_json(save / MADE, made)
     return made
 
 

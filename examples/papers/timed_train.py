@@ -1,6 +1,7 @@
 """fairseq-train that also saves by the clock, and when it is told to end: `python timed_train.py DATA ...`, arguments as there.
 
 A kill costs at most SAVE_SECONDS of the environment and a validation, SIGTERM an update: what goes on is bit-equal to one run.
+Checkpoints carry a fingerprint of the code, and go on with other code if CODE_CHANGED of the environment is not empty.
 """
 
 import hashlib
@@ -13,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import fairseq_cli.train as train
+import torch
 from fairseq import checkpoint_utils
+from fairseq.trainer import Trainer
 
 from fairseq_groc.programs import FOLDER
 
@@ -72,14 +75,35 @@ def code_fingerprint() -> str:
     return digest.hexdigest()[:16]
 
 
-def with_code(kept: dict[str, Any], save: Path, changed: bool) -> dict[str, Any]:
-    """Return how an unfinished run was made, its code being today's; refuse other code unless it is said to have changed."""
-    code = code_fingerprint()
-    if kept.get("code") == code:
-        return kept
-    if not changed:
-        sys.exit(f"{save} was begun by other code ({kept.get('code')}, now {code}): --code-changed goes on, or remove it")
-    return {**kept, "code": code, "code_before": [*kept.get("code_before", []), kept.get("code")]}
+class Codes:
+    """Fingerprints of the code that has trained a model, oldest first, which its checkpoints carry.
+
+    Args:
+        changed: whether a run that other code has begun may go on
+    """
+
+    def __init__(self, changed: bool):
+        self.found, self.changed = [code_fingerprint()], changed
+
+    def load(self, load_checkpoint, cfg, *args, **options):
+        """Load as fairseq does; refuse a run of other code."""
+        state, batches = load_checkpoint(cfg, *args, **options)
+        if state is not None:
+            before, (now,) = state.get("code", [None]), self.found
+            if before[-1] != now and not self.changed:
+                sys.exit(f"{cfg.save_dir} was begun by other code ({before[-1]}, now {now}): --code-changed goes on, or remove it")
+            self.found = before if before[-1] == now else [*before, now]
+        return state, batches
+
+    def save(self, save_checkpoint, trainer, path: str, state: dict[str, Any]):
+        """Save as fairseq does, with the fingerprints."""
+        return save_checkpoint(trainer, path, {**state, "code": self.found})
+
+
+def codes_of(checkpoint: Path) -> list[str]:
+    """Return the fingerprints of the code that trained a checkpoint, oldest first."""
+    codes: list[str] = torch.load(checkpoint, map_location="cpu", mmap=True, weights_only=True)["extra_state"]["code"]
+    return codes
 
 
 def left(train_epoch, cfg, trainer, *args):
@@ -90,6 +114,10 @@ def left(train_epoch, cfg, trainer, *args):
 
 def main() -> None:
     clock = Clock(float(os.environ.get("SAVE_SECONDS", SECONDS)))
+    codes = Codes(bool(os.environ.get("CODE_CHANGED")))
+    load, save = checkpoint_utils.load_checkpoint, Trainer.save_checkpoint
+    checkpoint_utils.load_checkpoint = lambda *args, **options: codes.load(load, *args, **options)
+    Trainer.save_checkpoint = lambda *args: codes.save(save, *args)
     validate, validate_and_save, train_epoch = train.validate, train.validate_and_save, train.train
     train.train = lambda *args: left(train_epoch, *args)
     train.validate = lambda *args: clock.validate(validate, *args)

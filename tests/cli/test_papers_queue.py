@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -132,19 +134,48 @@ def test_a_queue_is_killed_stopped_and_goes_on_until_it_is_done(commands, texts,
     wait_for(lambda: trainings(work) == [], "it has not ended")
     (made,) = work.rglob("made.json")
     assert re.search(r"\(line 1 of 1\), stopped: .*validation [\d. ]+", status())
-    code = json.loads(made.read_text())["code"]
-    made.write_text(made.read_text().replace(code, "0ther"))
+    last = made.with_name("checkpoint_last.pt")
+    checkpoint = torch.load(last, weights_only=True)
+    (code,) = checkpoint["extra_state"]["code"]
+    torch.save({**checkpoint, "extra_state": {**checkpoint["extra_state"], "code": ["0ther"]}}, last)
     before = len(saved())
     assert f"was begun by other code (0ther, now {code}): --code-changed goes on" in commands.fails("python", *about, "run")
     assert len(saved()) == before and "(line 1 of 1), this line failed: " in status()
     assert commands.ok("python", *about, "run", "--minutes", "0.001", "--code-changed").endswith("stopped\n")
     assert not list(work.rglob("test.json"))
     assert "tied: " in commands.ok("python", *about, "run", "--code-changed")
-    assert json.loads(made.read_text())["code_before"] == ["0ther"]
+    found = json.loads(made.read_text())
+    assert (found["code_before"], found["code"]) == (["0ther"], code)
     assert list(json.loads((work / "table-2-ptb-cpu.json").read_text())["rows"]) == ["tied"]
     updates = [int(number) for number in saved()]
     assert updates[-1] == 120 and updates == sorted(updates)  # it never began anew
     assert "(line 1 of 1), all done: " in status()
+
+
+def test_who_does_not_end_within_the_grace_is_ended(monkeypatch):
+    monkeypatch.syspath_prepend(PAPERS)
+    end_group = runpy.run_path(str(BACKGROUND))["end_group"]
+    assert end_group.__globals__["GRACE"] <= 20
+    monkeypatch.setitem(end_group.__globals__, "GRACE", 0.3)
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout.readline()
+    end_group(process)
+    assert process.wait(10) == -signal.SIGKILL
+
+
+def test_a_kill_costs_less_than_ten_minutes(monkeypatch):
+    monkeypatch.syspath_prepend(PAPERS)
+    names = runpy.run_path(str(TIMED))
+    variables = names["Clock"].__init__.__globals__
+    now, saves = [0.0], []
+    monkeypatch.setitem(variables, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setitem(variables, "checkpoint_utils", SimpleNamespace(save_checkpoint=lambda *_: saves.append(now[0])))
+    clock = names["Clock"](names["SECONDS"])
+    for now[0] in range(0, 4000, 7):
+        clock.after_update(lambda *_: ([None], False), SimpleNamespace(checkpoint=None), *[None] * 4, end_of_epoch=False)
+    gaps = [after - before for before, after in pairwise([0.0, *saves])]
+    assert len(saves) == 8 and max(gaps) < 500  # a validation fits into what is left
 
 
 def begin_in_background(*about):
