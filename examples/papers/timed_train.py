@@ -91,7 +91,8 @@ class Codes:
         if state is not None:
             before, (now,) = state.get("code", [None]), self.found
             if before[-1] != now and not self.changed:
-                sys.exit(f"{cfg.save_dir} was begun by other code ({before[-1]}, now {now}): --code-changed goes on, or remove it")
+                how = f"by other code ({before[-1]}, now {now}): --code-changed goes on, or remove it"
+                sys.exit(f"{cfg.save_dir} was begun {how}")
             self.found = before if before[-1] == now else [*before, now]
         return state, batches
 

@@ -6,6 +6,8 @@ B: streams; T: positions of a block; d: size of h.
 from __future__ import annotations
 
 import copy
+import logging
+import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -19,8 +21,11 @@ from fairseq_groc.adapters.statistics import Statistics, load_statistics
 from fairseq_groc.errors import OptionError
 from fairseq_groc.registry import Option
 
+logger = logging.getLogger(__name__)
+
 ALL, ENCODER, HEAD, FEATURES, CONTEXT = CHOICES = ("all", "encoder", "head", "features", "context")
 OF_STREAMS = (FEATURES, CONTEXT)  # of which each stream has its own
+LOST = 5  # times the loss of a guess among all words: no model that was trained has so much over a block
 WITHOUT = "leave it out (--no-tuned-adapters, if tune has stored it)"
 LINES = (
     "--dynamic-rate: every line begins anew, lines by themselves leave nothing to learn from. Read a running text "
@@ -110,6 +115,7 @@ class DynamicEvaluation(TextAdapter):
         self._rule, self._block, self._parameters = rule, block, parameters
         self.learns = parameters != FEATURES
         self._leaves: Leaves | None = None
+        self._diverged = False
         self._pending: list[tuple[Tensor, Tensor]] = []  # what was read, and what came next
 
     @classmethod
@@ -190,8 +196,18 @@ class DynamicEvaluation(TextAdapter):
             loss = self._leaves.loss(read, following)
             gradients = torch.autograd.grad(loss, leaves, allow_unused=True)
         self._pending = []
+        self._check(loss / following.size(0), len(model.dictionary))
         for name, theta, gradient in zip(names, leaves, gradients, strict=True):
             self._rule.update(name, theta, self._leaves.origin[name], gradient)
+
+    def _check(self, loss: Tensor, words: int) -> None:
+        """Warn once if a word costs many times what a guess among so many costs, which nothing but this learning makes of it."""
+        if not (self._diverged or loss < LOST * math.log(words)):
+            self._diverged = True
+            logger.warning(
+                f"dynamic evaluation diverges: a block has {loss:,.0f} nats a word, a guess among {words:,} words "
+                f"{math.log(words):.0f}. Give a smaller --dynamic-rate."
+            )
 
     @contextmanager
     def acting(self, model: Any) -> Iterator[None]:

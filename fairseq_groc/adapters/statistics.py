@@ -46,6 +46,20 @@ def save_statistics(path: Path, digest: str, statistics: Statistics, decoder: An
     save_tensors(path, statistics.rms, {**header, "rows": sorted(rows), "mean": statistics.mean})
 
 
+def check_part(path: Path) -> None:
+    """Refuse that statistics of some batches (--max-batches) take the place of a whole text's.
+
+    Raises:
+        OptionError: they would.
+    """
+    try:
+        whole = path.is_file() and not open_tensors(path)[0].get("max_batches")
+    except ValueError:  # damaged: nothing is lost
+        return
+    if whole:
+        raise OptionError(f"--max-batches: {path} has the statistics of a whole text. Give another --dest, or remove it.")
+
+
 def load_statistics(folder: Path, decoder: Any, choice: str) -> Statistics:
     """Return a model's statistics from a folder, for its own dictionary.
 

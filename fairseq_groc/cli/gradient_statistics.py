@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from fairseq_groc.adapters import OPTIONS
-from fairseq_groc.adapters.statistics import path_of, save_statistics
+from fairseq_groc.adapters.statistics import check_part, path_of, save_statistics
 from fairseq_groc.arguments import add_text, natural, positive
 from fairseq_groc.evaluation.gradients import mean_squares, statistics_of
 from fairseq_groc.evaluation.loading import open_split
@@ -33,10 +33,13 @@ def run(args: Namespace) -> None:
     digest = decoder.rowless_fingerprint()
     path = path_of(folder, digest, args.dynamic_parameters)
     check_place("--dest", path)
+    if args.max_batches:
+        check_part(path)
     leaves = decoder.leaves(args.dynamic_parameters)
     squares = mean_squares(model, leaves, dataset, Place(args.streams, block), args.max_batches)
     statistics = statistics_of(squares)
     about = {"parameters": args.dynamic_parameters, "split": args.split, "streams": args.streams, "block": block}
+    about["max_batches"] = args.max_batches
     save_statistics(path, digest, statistics, decoder, leaves.rows, **about)
     numbers = sum(one.numel() for one in statistics.rms.values())
     print(f"{path}: {numbers:,} numbers in {len(statistics.rms)} tensors, mean size of a gradient {statistics.mean:.3g}")
