@@ -3,6 +3,7 @@
 import re
 import statistics
 import tempfile
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,12 +11,14 @@ from typing import Any, NamedTuple
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.results import aligned
 from fairseq_groc.evaluation.training_log import read_parameters
-from fairseq_groc.programs import measured
+from fairseq_groc.programs import BIN, measured
 
 TRAINING = (
     "--optimizer adam --lr 0.001 --clip-norm 0.1 --criterion chunked_cross_entropy --disable-validation --no-save "
     "--num-workers 0 --log-format simple --log-interval 1 --distributed-world-size 1"
 ).split()
+# a process a worker, on GPUs and, with --cpu --distributed-backend gloo --ddp-backend legacy_ddp, on CPUs
+_WORKER = 'exec "$@" --distributed-init-method env:// --distributed-no-spawn --distributed-rank $RANK'
 _LINE = re.compile(r"train_inner \| epoch \d+: +\d+ / (\d+) .*\bwps=([\d.]+).*\bwpb=([\d.]+)")
 
 
@@ -45,11 +48,23 @@ def trained(data: Path, options: Sequence[Any]) -> Speed:
     """
     with tempfile.TemporaryDirectory() as scratch:
         log = Path(scratch, "log")
-        code, peak = measured("fairseq-train", data, *options, "--save-dir", scratch, log=log)
+        code, peak = measured(*_program(options), data, *options, "--save-dir", scratch, log=log)
         output = log.read_text()
     if code:
-        raise OptionError(f"training failed: {output.strip().splitlines()[-1]}")
+        said = re.split(r"^[EW]\d{4} \d\d:.*torch/distributed/elastic", output.strip(), flags=re.MULTILINE)[0]  # before torchrun
+        raise OptionError(f"training failed: {said.strip().splitlines()[-1]}")
     return read_speed(output, peak)
+
+
+def _program(options: Sequence[Any]) -> list[Any]:
+    """Return what trains with these options: on several workers torchrun does."""
+    parser = ArgumentParser(allow_abbrev=False, add_help=False)
+    parser.add_argument("--distributed-world-size", dest="workers", type=int)
+    workers = parser.parse_known_args([str(option) for option in options])[0].workers
+    if workers == 1:
+        return ["fairseq-train"]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--no-python", "--nproc_per_node", workers]
+    return ["python", *launcher, "sh", "-c", _WORKER, "-", BIN / "fairseq-train"]
 
 
 def read_speed(output: str, peak: float) -> Speed:

@@ -40,7 +40,7 @@ RECIPES = {
     "examples/subwords/README.md": ("examples/subwords",),  # test_subwords_example.py
     "examples/languages/README.md": ("examples/languages", "make tables"),  # test_languages_example.py
     "examples/context/README.md": ("examples/context",),  # test_context_texts.py, test_context_example.py
-    "benchmarks/README.md": ("record.py",),  # test_benchmarks.py
+    "benchmarks/README.md": ("record.py", "training-speed"),  # test_benchmarks.py, test_training_speed.py
     **{f"examples/papers/results/{path.name}": () for path in (ROOT / "examples/papers/results").glob("*-*-*.md")},
     "examples/papers/results/drill-table-4-ptb-awd-paper-short.md": ("released_blocks.py",),  # test_train_averages.py
 }

@@ -1,6 +1,7 @@
 """Training speed of several models: read from fairseq's log, held against the first model, with a picture."""
 
 import json
+import re
 
 import pytest
 from cli_helpers import FILTERS, SMALL
@@ -8,6 +9,7 @@ from cli_helpers import FILTERS, SMALL
 from fairseq_groc.errors import DataError
 from fairseq_groc.evaluation.speed import Speed, read_speed, summary
 
+CPUS = "--cpu --distributed-backend gloo --ddp-backend legacy_ddp"
 LOG = """2026-01-01 00:00:00 | INFO | fairseq_cli.train | num. shared model params: 1,234 (num. trained: 1,234)
 2026-01-01 00:00:00 | INFO | train_inner | epoch 001:      1 / 50 loss=1, ppl=2, wps=0, ups=0, wpb=40, bsz=4, num_updates=1
 2026-01-01 00:00:00 | INFO | train_inner | epoch 001:      2 / 50 loss=1, ppl=2, wps=400, ups=10, wpb=40, bsz=4, num_updates=2
@@ -34,11 +36,12 @@ def test_models_are_held_against_the_first_of_the_same_round():
 def test_models_are_trained_in_turns_and_drawn(commands, corpus, tmp_path):
     sizes = " ".join(SMALL[1:])
     models = [f"tied={sizes} --output-head tied", f"GroC, half={sizes} {' '.join(FILTERS)} --full-update-prob 0.5"]
+    models += [f"two={sizes} --output-head tied --batch-size 2 --distributed-world-size 2 {CPUS}"]
     options = ["--data", corpus / "data", "--updates", 3, "--rounds", 2, "--options", "--batch-size 4 --tokens-per-sample 10"]
     out = tmp_path / "speed.json"
     printed = commands.ok("python", "-m", "fairseq_groc", "training-speed", *options, "--models", *models, "--out", out)
     saved = json.loads(out.read_text())
-    assert [row["name"] for row in saved["rows"]] == ["tied", "GroC, half"] and saved["rounds"] == 2
+    assert [row["name"] for row in saved["rows"]] == ["tied", "GroC, half", "two"] and saved["rounds"] == 2
     for row in saved["rows"]:
         least, most = row["relative_range"]
         assert 0 < least <= row["relative"] <= most and row["epoch_seconds"] > 0 and row["parameters"] > 100
@@ -64,8 +67,9 @@ def test_a_folder_without_data_is_refused(ours, tmp_path):
 
 
 def test_a_training_that_fails_says_why(ours, corpus):
-    printed = ours("training-speed", "--data", corpus / "data", "--models", "a=groc_lstm_lm --output-head none", code=1)
-    assert "training failed" in printed and "--output-head none: expected one of" in printed
+    model = f"a=groc_lstm_lm --output-head none --distributed-world-size 2 {CPUS}"
+    printed = ours("training-speed", "--data", corpus / "data", "--models", model, code=1)
+    assert re.search(r"^error: training failed: .*--output-head none: expected one of", printed, re.MULTILINE)
 
 
 def test_a_log_that_is_cut_is_one_line():
