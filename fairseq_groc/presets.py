@@ -149,6 +149,19 @@ def _drill(name: str, row: str, parameters: float, valid: float, test: float, he
     return {f"drill_lstm_lm_{name}": Preset(chosen, f"DRILL, Table 4: {row}", parameters, valid, test)}
 
 
+# the program drops what the label network's layers read, and h with AWD-LSTM's dropout of 0.4 alone
+_DEEP: dict[str, Any] = {
+    "output_activation": "sigmoid",
+    "output_dropout": 0.6,
+    "output_dropout_at": "inputs",
+    "feature_dropout": 0.0,
+}
+
+
+def _deep(name: str, row: str, parameters: float, valid: float, test: float, depth: int, **options: Any) -> dict[str, Preset]:
+    return _drill(name, row, parameters, valid, test, "deep_residual", output_depth=depth, **options, **_DEEP)
+
+
 # e, d, k, r, and the chance to drop of Table 2, the middle where it has a range; test perplexities of the four models
 _TABLE_2: dict[str, tuple[tuple[int, int, int, int, float], tuple[float, float, float, float]]] = {
     "agnews": ((150, 110, 2, 12, 0.5), (96.2, 95.1, 93.8, 92.3)),
@@ -187,13 +200,6 @@ def _factor_cell(data: str, sizes: tuple[int, int, int, int, float], published: 
 
 PRESETS_IN_CONTEXT = {name: preset for data, row in _TABLE_2.items() for name, preset in _factor_cell(data, *row).items()}
 
-# the program drops what the label network's layers read, and h with AWD-LSTM's dropout of 0.4 alone
-_DEEP: dict[str, Any] = {
-    "output_activation": "sigmoid",
-    "output_dropout": 0.6,
-    "output_dropout_at": "inputs",
-    "feature_dropout": 0.0,
-}
 _DRILL_WIKITEXT2 = {
     **_AWD_SETS["wikitext2"],
     **_DEEP,
@@ -235,32 +241,12 @@ PRESETS: dict[str, Preset] = {
     **_drill("tied", "weight tying", 24.2, 60.0, 57.3, "tied"),
     **_drill("bilinear", "bilinear mapping", 24.3, 60.7, 58.5, "bilinear"),
     **_drill("dual_nonlinear", "dual nonlinear mapping", 24.5, 58.8, 56.4, "dual_nonlinear", output_activation="sigmoid"),
-    **_drill("1_layer", "DRILL 1-layer", 24.3, 58.8, 56.2, "deep_residual", output_depth=1, **_DEEP),
-    **_drill("2_layers", "DRILL 2-layers", 24.5, 58.7, 56.0, "deep_residual", output_depth=2, **_DEEP),
-    **_drill("3_layers", "DRILL 3-layers", 24.7, 58.5, 55.9, "deep_residual", output_depth=3, **_DEEP),
-    **_drill("4_layers", "DRILL 4-layers", 24.8, 58.2, 55.7, "deep_residual", output_depth=4, **_DEEP),
-    **_drill(
-        "residuals",
-        "+ residuals between layers",
-        24.8,
-        59.6,
-        57.5,
-        "deep_residual",
-        output_depth=4,
-        output_residual="input+previous",
-        **_DEEP,
-    ),
-    **_drill(
-        "standard_dropout",
-        "- no variational dropout",
-        24.8,
-        63.4,
-        60.7,
-        "deep_residual",
-        output_depth=4,
-        output_dropout_kind="standard",
-        **_DEEP,
-    ),
+    **_deep("1_layer", "DRILL 1-layer", 24.3, 58.8, 56.2, 1),
+    **_deep("2_layers", "DRILL 2-layers", 24.5, 58.7, 56.0, 2),
+    **_deep("3_layers", "DRILL 3-layers", 24.7, 58.5, 55.9, 3),
+    **_deep("4_layers", "DRILL 4-layers", 24.8, 58.2, 55.7, 4),
+    **_deep("residuals", "+ residuals between layers", 24.8, 59.6, 57.5, 4, output_residual="input+previous"),
+    **_deep("standard_dropout", "- no variational dropout", 24.8, 63.4, 60.7, 4, output_dropout_kind="standard"),
     "drill_lstm_lm_wikitext2": Preset(_DRILL_WIKITEXT2, "DRILL, Table 2: AWD-LSTM-DRILL", 34, 64.9, 61.9),
     **_awd("ptb", 24.2, 60.0, 57.3),
     **_awd("wikitext2", 33, 68.6, 65.8),

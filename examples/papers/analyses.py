@@ -122,11 +122,7 @@ ANALYSES: dict[str, Analysis] = {
         "GroC",
     ),
     "figure-3-corrections": Analysis(
-        "GroC with corrections: loss by frequency",
-        _bins,
-        "it has no such model.",
-        "table-2",
-        "GroC + corrections",
+        "GroC with corrections: loss by frequency", _bins, "it has no such model.", "table-2", "GroC + corrections"
     ),
     "coverage": Analysis(
         "GroC, Table 4: scored with a share of the lexicon's entries",

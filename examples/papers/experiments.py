@@ -81,14 +81,8 @@ def _on_awd(row: Row) -> Row:
 
 
 EXPERIMENTS: dict[str, Experiment] = {
-    "table-2": Experiment(
-        "GroC, Tables 2 and 9: closed vocabulary",
-        [*_BASELINE.values(), _GROC, _CORRECTED],
-    ),
-    "table-3": Experiment(
-        "GroC, Table 3: ablations",
-        [_ablated(kind, name) for kind in ("out", "plain") for name in _ABLATIONS],
-    ),
+    "table-2": Experiment("GroC, Tables 2 and 9: closed vocabulary", [*_BASELINE.values(), _GROC, _CORRECTED]),
+    "table-3": Experiment("GroC, Table 3: ablations", [_ablated(kind, name) for kind in ("out", "plain") for name in _ABLATIONS]),
     "table-4": Experiment(
         "GroC, Table 4: trained with a share of the lexicon's entries",
         [

@@ -201,12 +201,12 @@ class DynamicEvaluation(TextAdapter):
             self._rule.update(name, theta, self._leaves.origin[name], gradient)
 
     def _check(self, loss: Tensor, words: int) -> None:
-        """Warn once if a word costs many times what a guess among so many costs, which nothing but this learning makes of it."""
-        if not (self._diverged or loss < LOST * math.log(words)):
+        """Warn once if the loss, in nats a word, is far above that of a guess among so many words."""
+        guess = math.log(words)
+        if not (self._diverged or loss < LOST * guess):
             self._diverged = True
             logger.warning(
-                f"dynamic evaluation diverges: a block has {loss:,.0f} nats a word, a guess among {words:,} words "
-                f"{math.log(words):.0f}. Give a smaller --dynamic-rate."
+                f"dynamic evaluation diverges: {loss:,.0f} nats a word, a guess has {guess:.0f}. Lower --dynamic-rate."
             )
 
     @contextmanager

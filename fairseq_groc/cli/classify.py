@@ -30,9 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.set_defaults(sample_break_mode="eos")
     parser.add_argument("--variable", required=True, metavar="NAME", help="that is guessed; others are as the data say")
     parser.add_argument(
-        "--candidates",
-        metavar="FILE",
-        help="a table of values to guess and their contexts; the model need not know the variable",
+        "--candidates", metavar="FILE", help="a table of values to guess and their contexts; the model need not know the variable"
     )
     parser.add_argument("--prior", choices=("uniform", "train"), default="uniform", help="of the values")
     parser.add_argument("--calibrate", metavar="SPLIT", help="fit how sure guesses are on this text (valid)")

@@ -106,7 +106,7 @@ def _reports(path: Path, metric: str = _UPDATES) -> Iterator[tuple[str, str, int
     with open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, start=1):
             for name, stats in _results(line):
-                if metric in stats:
+                if metric in stats and _UPDATES in stats:
                     where = f"{path}:{number}: {{}} of '{name.strip()}'"
                     updates = _number(stats[_UPDATES], where.format(_UPDATES), 0)
                     yield line, name, int(updates), _number(stats[metric], where.format(metric))
@@ -137,15 +137,11 @@ def _results(line: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name and the figures of what a line reports."""
     valid, inner, means, as_json = (pattern.search(line) for pattern in (_VALID, _INNER, _MEANS, _JSON))
     if valid:
-        stats = _pairs(valid[2])
-        if _UPDATES in stats:
-            yield valid[1], stats
+        yield valid[1], _pairs(valid[2])
     elif inner:
         yield TRAINING, dict(pair.split("=", 1) for pair in inner[1].strip().split(", ") if "=" in pair)
     elif means:
-        stats = _pairs(means[1])
-        if _UPDATES in stats:
-            yield _EPOCH, stats
+        yield _EPOCH, _pairs(means[1])
     elif _BEGINS.search(line):
         yield _BEGINNING, {_UPDATES: 0}
     elif as_json:

@@ -14,13 +14,7 @@ from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK, chunked_cross_entropy
 from fairseq_groc.registry import Option, Registry
 
-ACTIVATIONS = {
-    "identity": nn.Identity,
-    "relu": nn.ReLU,
-    "selu": nn.SELU,
-    "tanh": nn.Tanh,
-    "sigmoid": nn.Sigmoid,
-}
+ACTIVATIONS = {"identity": nn.Identity, "relu": nn.ReLU, "selu": nn.SELU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid}
 
 
 class OutputHead(nn.Module):

@@ -84,9 +84,7 @@ class OutputNetwork(nn.Module):
         "output_activation": ACTIVATION,
         "output_dropout_kind": Option("variational", "inside the output network", ("variational", "standard")),
         "output_dropout_at": Option(
-            "outputs",
-            "what layers of the output network drop: what they give (DRILL, eq. 12), or read",
-            ("outputs", "inputs"),
+            "outputs", "what layers of the output network drop: what they give (DRILL, eq. 12), or read", ("outputs", "inputs")
         ),
         "output_residual": Option(
             "input", "what each layer of the output network adds (DRILL, eq. 10)", ("input", "input+previous")

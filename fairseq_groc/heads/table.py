@@ -45,9 +45,7 @@ class TiedOutput(BiasedOutput):
 @register_head(
     "lookup",
     lookup_width=Option(
-        "embeddings",
-        "rows of lookup are as long as embeddings, to which h is mapped, or as h itself",
-        ("embeddings", "encoder"),
+        "embeddings", "rows of lookup are as long as embeddings, to which h is mapped, or as h itself", ("embeddings", "encoder")
     ),
 )
 class LookupOutput(BiasedOutput):

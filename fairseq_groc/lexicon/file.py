@@ -76,11 +76,7 @@ class FileLexicon:
         relations, definition, number = found
         source = f"{self.path.name}:{number}"
         kept = [r for r in dict.fromkeys(relations) if r != word][:max_relations]
-        return Entry(
-            tuple(Relation(r, source) for r in kept),
-            tuple(gloss_words(definition)[:max_definition]),
-            source,
-        )
+        return Entry(tuple(Relation(r, source) for r in kept), tuple(gloss_words(definition)[:max_definition]), source)
 
 
 def _check(word: str, relations: list[str], definition: str) -> None:

@@ -3,10 +3,7 @@
 from typing import Any
 
 from fairseq.optim.lr_scheduler import register_lr_scheduler
-from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import (
-    ReduceLROnPlateauLRSchedule,
-    ReduceLROnPlateauLRScheduleConfig,
-)
+from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule, ReduceLROnPlateauLRScheduleConfig
 
 _COUNTERS = ("num_bad_epochs", "cooldown_counter")
 

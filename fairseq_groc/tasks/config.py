@@ -59,8 +59,7 @@ class WordnetLexiconConfig(HeadConfig, AdapterConfig, ResumingConfig):  # type: 
         metadata={"help": "NAME=VALUE,...: what is known of all lines, in place of what the data say; missing: nothing"},
     )
     context_variables: Optional[str] = field(
-        default=None,
-        metadata={"help": "NAME,...: which columns of the data a model reads, in this order; default: all of them"},
+        default=None, metadata={"help": "NAME,...: which columns of the data a model reads, in this order; default: all of them"}
     )
     context_threshold: int = field(
         default=1, metadata={"help": "values that fewer lines of the training text have are as unknown (--context-dim)"}

@@ -35,14 +35,7 @@ from fairseq_groc.tasks.building import (
     warn_of_empty_parts,
     with_bf16_products,
 )
-from fairseq_groc.tasks.checks import (
-    check_criterion,
-    check_machine,
-    check_needed,
-    check_training,
-    check_updates,
-    check_use,
-)
+from fairseq_groc.tasks.checks import check_criterion, check_machine, check_needed, check_training, check_updates, check_use
 from fairseq_groc.tasks.config import DEFAULT_BLOCK, TASK, WordnetLexiconConfig
 from fairseq_groc.tasks.generation import prefix_of
 from fairseq_groc.tasks.resuming import mend_before_resuming

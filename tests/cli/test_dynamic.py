@@ -91,10 +91,7 @@ def test_tuning_searches_rates_and_decays(commands, ours, corpus, models, statis
     stored = ["fairseq-eval-lm", data, *PLUGIN, "--path", model, "--gen-subset", "test1"]
     for options, message in (
         (["--sample-break-mode", "eos"], "leave it out (--no-tuned-adapters, if tune has stored it)"),
-        (
-            ["--tokens-per-sample", "10"],
-            "--tokens-per-sample 10: with --dynamic-rate 5 tokens are read at a time, and then",
-        ),
+        (["--tokens-per-sample", "10"], "--tokens-per-sample 10: with --dynamic-rate 5 tokens are read at a time, and then"),
     ):
         assert message in commands.fails(*stored, *options)
         commands.ok(*stored, *options, "--no-tuned-adapters")
@@ -144,7 +141,7 @@ def test_a_rate_that_is_far_too_large_says_so_once(ours, corpus, models, statist
     ours(*evaluate, *RATE)
     assert "diverges" not in caplog.text
     ours(*evaluate, "--dynamic-rate", "1e4")
-    assert re.findall(r"dynamic evaluation diverges: .* Give a smaller --dynamic-rate\.", caplog.text) == [ANY]
+    assert re.findall(r"dynamic evaluation diverges: .* Lower --dynamic-rate\.", caplog.text) == [ANY]
 
 
 def test_what_cannot_be_done_says_why(commands, ours, corpus, models, statistics, tmp_path):

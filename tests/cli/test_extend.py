@@ -182,10 +182,7 @@ class Other(Cache):
         ),
         (lambda: register_lexicon("none")(NoLexicon), "lexicon 'none' is registered already: choose a name that is none of none"),
         (lambda: register_cache("local")(Other), "adapter 'local' is registered already"),
-        (
-            lambda: register_cache("other", cache_size=Option(1, ""))(Other),
-            "adapter option 'cache_size' is registered already",
-        ),
+        (lambda: register_cache("other", cache_size=Option(1, ""))(Other), "adapter option 'cache_size' is registered already"),
         (lambda: register_cache("other", seed=Option(1, ""))(Other), "--seed: an option of the task wordnet_lexicon already"),
         (lambda: register_command("user_dir", print)(print), "command 'user_dir' is registered already: choose a name"),
         (lambda: AdapterSettings(other_weight=0.1), "other_weight: none of the registered adapters .* Give the --user-dir"),

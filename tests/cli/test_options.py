@@ -17,14 +17,7 @@ from fairseq_groc.cli.presets import preset_config, table
 from fairseq_groc.encoders import ENCODERS
 from fairseq_groc.errors import OptionError
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModelConfig
-from fairseq_groc.options import (
-    SHARED_OPTIONS,
-    TRAINING,
-    HeadConfig,
-    SharedHeadConfig,
-    options_of,
-    refuse_unused_of_task,
-)
+from fairseq_groc.options import SHARED_OPTIONS, TRAINING, HeadConfig, SharedHeadConfig, options_of, refuse_unused_of_task
 from fairseq_groc.presets import PRESETS
 from fairseq_groc.registry import flag
 from fairseq_groc.tasks.wordnet_lexicon import WordnetLexiconConfig

@@ -119,10 +119,7 @@ def test_the_fingerprint_is_that_of_the_content(tab):
 @pytest.mark.parametrize(
     "lines, message",
     [
-        (
-            [f"{CAT}\tdeu:lemma\tKatze"],
-            r"wn\.tab:1: .*\(no line # NAME TAB LANGUAGE before it\); expected SYNSET",
-        ),
+        ([f"{CAT}\tdeu:lemma\tKatze"], r"wn\.tab:1: .*\(no line # NAME TAB LANGUAGE before it\); expected SYNSET"),
         ([GERMAN[0], f"{CAT}\tKatze"], r"wn\.tab:2: .*\(2 tab-separated fields\); .* Mend the line or remove it"),
         ([GERMAN[0], f"{CAT}\tdeu:lemma\tKatze\t1"], r"wn\.tab:2: .*'deu:lemma' before 2 fields"),
         ([GERMAN[0], f"{CAT}\tdeu:word\tKatze"], r"wn\.tab:2: .*'deu:word' before 1 fields"),

@@ -83,8 +83,7 @@ def test_models_on_awd_lstm_have_the_parameters_of_the_papers_to_the_unit(name, 
 
 
 @pytest.mark.parametrize(
-    "name, expected",
-    [("unadapted", 8_330_922), ("softmax_bias", 8_439_914), ("concat", 8_440_574), ("factor", 8_454_734)],
+    "name, expected", [("unadapted", 8_330_922), ("softmax_bias", 8_439_914), ("concat", 8_440_574), ("factor", 8_454_734)]
 )
 def test_models_in_context_have_the_parameters_of_the_formula(name, expected, dictionary_of):
     """V e + V + d e + 3 d (e + d) + 3 d, with 3 d k, k r (e + 4 d) and (4 + V) k of contexts, for AG News.

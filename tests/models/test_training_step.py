@@ -161,13 +161,7 @@ def test_products_in_bfloat16_change_a_step_by_little(model_of, as_lines, option
                 assert (near - exact).norm() <= 0.1 * exact.norm(), name
 
 
-OPTIONS = dict(
-    encoding_chunk=9,
-    full_update_prob=0.3,
-    sampled_update_fraction=0.2,
-    refresh_interval=5,
-    seed=7,
-)
+OPTIONS = dict(encoding_chunk=9, full_update_prob=0.3, sampled_update_fraction=0.2, refresh_interval=5, seed=7)
 
 
 def matrices_of(model_of, head="compositional_output", corrections="none", **options):

@@ -53,11 +53,7 @@ def test_precisions(dtype, bias_size):
     forward, backward = TOLERANCES[dtype]
     leaves, targets, weights = problem(bias_size, dtype)
     exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
-    fast, slow, truth = (
-        chunked_cross_entropy(*leaves, targets, IGNORED, 7),
-        whole(*leaves, targets),
-        whole(*exact, targets),
-    )
+    fast, slow, truth = (chunked_cross_entropy(*leaves, targets, IGNORED, 7), whole(*leaves, targets), whole(*exact, targets))
     assert (fast - truth).abs().max() <= (slow - truth).abs().max() + forward
     expected = gradients(truth, exact, weights)
     for a, b, c in zip(gradients(fast, leaves, weights), gradients(slow, leaves, weights), expected, strict=True):

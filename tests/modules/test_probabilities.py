@@ -24,10 +24,7 @@ def test_uniform_mixture_by_hand():
     lprobs = torch.tensor([[0.5, 0.5, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0]]).log()  # holds -inf
     mixed = uniform_mixture(lprobs, 0.2, words).exp()
     expected = torch.tensor(
-        [
-            [0.8 * 0.5, 0.8 * 0.5 + 0.2 / 4, 0.2 / 4, 0.2 / 4, 0.2 / 4],
-            [0.0, 0.2 / 4, 0.2 / 4, 0.2 / 4, 0.8 + 0.2 / 4],
-        ]
+        [[0.8 * 0.5, 0.8 * 0.5 + 0.2 / 4, 0.2 / 4, 0.2 / 4, 0.2 / 4], [0.0, 0.2 / 4, 0.2 / 4, 0.2 / 4, 0.8 + 0.2 / 4]]
     )
     torch.testing.assert_close(mixed, expected, rtol=1e-6, atol=0)
 
