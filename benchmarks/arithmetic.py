@@ -2,8 +2,8 @@
 
     python benchmarks/arithmetic.py --tables NAME=SHAPE=FOLDER ... [--size 200000 --out DIR]
 
-FOLDER is a folder from scripts/preprocess.sh; SHAPE is ptb or wikitext2. Bytes are those of the operands and results of
-the matrix products in float32, each counted once. Backward takes two products of the size of each forward one.
+FOLDER is a folder from scripts/preprocess.sh; SHAPE is one of scaling.py's. Bytes are those of the operands and results of the
+matrix products in float32, each counted once. Backward takes two products of the size of each forward one.
 """
 
 import argparse

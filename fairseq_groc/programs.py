@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,6 +22,7 @@ PLUGIN = ["--user-dir", str(FOLDER), "--task", "wordnet_lexicon"]
 MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 36), "MALLOC_TOP_PAD_": str(1 << 28)}
 
 
+GRACE = 10  # seconds that a program has to end in
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
@@ -60,6 +61,9 @@ def started(words: Sequence[Any], **options: Any) -> Iterator[subprocess.Popen[s
     try:
         yield process
     except BaseException:
+        process.terminate()  # torchrun ends its workers then, and not if it is killed
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
         process.kill()
         process.wait()
         raise

@@ -22,6 +22,7 @@ from fairseq_groc.programs import FOLDER
 
 SECONDS = 480  # a validation, in which nothing is saved, still ends within ten minutes of the last save
 TOLD = 128 + signal.SIGTERM  # exit code of what was told to end
+LAST, UNKNOWN = "checkpoint_last.pt", ["unknown"]  # what training goes on from; the code of one that does not say
 UNTRAINED = ("cli", "arguments.py", "programs.py")  # of the package: they do not change what training does
 
 
@@ -86,12 +87,13 @@ class Codes:
         self.found, self.changed = [code_fingerprint()], changed
 
     def load(self, load_checkpoint, cfg, *args, **options):
-        """Load as fairseq does; refuse a run of other code."""
+        """Load as fairseq does; refuse to go on with a run of other code."""
+        resumed = cfg.restore_file == LAST and Path(cfg.save_dir, LAST).exists()
         state, batches = load_checkpoint(cfg, *args, **options)
-        if state is not None:
-            before, (now,) = state.get("code", [None]), self.found
+        if resumed and state is not None:
+            before, (now,) = state.get("code", UNKNOWN), self.found
             if before[-1] != now and not self.changed:
-                how = f"by other code ({before[-1]}, now {now}): --code-changed goes on, or remove it"
+                how = f"by other code ({before[-1]}, now {now}): --code-changed or CODE_CHANGED=1 goes on, or remove it"
                 sys.exit(f"{cfg.save_dir} was begun {how}")
             self.found = before if before[-1] == now else [*before, now]
         return state, batches
@@ -103,7 +105,9 @@ class Codes:
 
 def codes_of(checkpoint: Path) -> list[str]:
     """Return the fingerprints of the code that trained a checkpoint, oldest first."""
-    codes: list[str] = torch.load(checkpoint, map_location="cpu", mmap=True, weights_only=True)["extra_state"]["code"]
+    codes: list[str] = torch.load(checkpoint, map_location="cpu", mmap=True, weights_only=True)["extra_state"].get(
+        "code", UNKNOWN
+    )
     return codes
 
 

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 ALL, ENCODER, HEAD, FEATURES, CONTEXT = CHOICES = ("all", "encoder", "head", "features", "context")
 OF_STREAMS = (FEATURES, CONTEXT)  # of which each stream has its own
-LOST = 5  # times the loss of a guess among all words: no model that was trained has so much over a block
+LOST = 5  # times the loss of a uniform guess: no model that was trained has so much over a block
 WITHOUT = "leave it out (--no-tuned-adapters, if tune has stored it)"
 LINES = (
     "--dynamic-rate: every line begins anew, lines by themselves leave nothing to learn from. Read a running text "
@@ -201,13 +201,11 @@ class DynamicEvaluation(TextAdapter):
             self._rule.update(name, theta, self._leaves.origin[name], gradient)
 
     def _check(self, loss: Tensor, words: int) -> None:
-        """Warn once if the loss, in nats a word, is far above that of a guess among so many words."""
+        """Warn once a text if the loss, in nats a word, is far above that of a uniform guess among so many words."""
         guess = math.log(words)
         if not (self._diverged or loss < LOST * guess):
             self._diverged = True
-            logger.warning(
-                f"dynamic evaluation diverges: {loss:,.0f} nats a word, a guess has {guess:.0f}. Lower --dynamic-rate."
-            )
+            logger.warning(f"--dynamic-rate diverges: {loss:,.0f} nats a word, a uniform guess has {guess:.0f}. Lower it.")
 
     @contextmanager
     def acting(self, model: Any) -> Iterator[None]:

@@ -6,6 +6,7 @@ There is a file for each model and choice of what changes. What a word has its o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,17 +48,14 @@ def save_statistics(path: Path, digest: str, statistics: Statistics, decoder: An
 
 
 def check_part(path: Path) -> None:
-    """Refuse that statistics of some batches (--max-batches) take the place of a whole text's.
+    """Refuse that statistics of some batches (--max-batches) take the place of a whole text's, or of who knows what.
 
     Raises:
         OptionError: they would.
     """
-    try:
-        whole = path.is_file() and not open_tensors(path)[0].get("max_batches")
-    except ValueError:  # damaged: nothing is lost
-        return
-    if whole:
-        raise OptionError(f"--max-batches: {path} has the statistics of a whole text. Give another --dest, or remove it.")
+    with suppress(ValueError):  # damaged: nothing is lost
+        if path.is_file() and not open_tensors(path)[0].get("max_batches"):
+            raise OptionError(f"--max-batches: {path} may be of a whole text: give another --dest, or remove it")
 
 
 def load_statistics(folder: Path, decoder: Any, choice: str) -> Statistics:

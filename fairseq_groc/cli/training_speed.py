@@ -27,7 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     sizes = "of a turn, 3 or more; more of them where updates differ, as sparse ones do"
     parser.add_argument("--updates", type=lambda text: whole(text, 3), default=20, help=sizes)
     parser.add_argument("--rounds", type=positive, default=3, help="turns of each model")
-    parser.add_argument("--options", default=SHAPE, help="of fairseq-train, for all models")
+    parser.add_argument("--options", default=SHAPE, help="of fairseq-train, for all models; a model's own win")
     add_out(parser)
 
 
@@ -52,7 +52,7 @@ def _turns(args: Namespace, models: dict[str, list[str]]) -> dict[str, list[Spee
     for turn in range(args.rounds):
         for name, model in models.items():
             print(f"round {turn + 1} of {args.rounds}: {name}", file=sys.stderr, flush=True)
-            options = [*PLUGIN, *TRAINING, *model, *shlex.split(args.options), "--max-update", args.updates]
+            options = [*PLUGIN, *TRAINING, *shlex.split(args.options), *model, "--max-update", args.updates]
             turns[name].append(trained(args.data, options))
     return turns
 
@@ -61,9 +61,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     """Save bars of the relative times, with their ranges."""
     figure, axes = pyplot().subplots(figsize=(7, 0.9 + 0.36 * len(rows)))
     places, values = range(len(rows)), [row["relative"] for row in rows]
-    errors: tuple[list[float], ...] = tuple(
-        [abs(row["relative_range"][side] - row["relative"]) for row in rows] for side in (0, 1)
-    )
+    errors = [[abs(row["relative_range"][side] - row["relative"]) for row in rows] for side in (0, 1)]
     axes.barh(places, values, xerr=errors, height=0.6, color="#4878a8", error_kw={"ecolor": "#333333", "capsize": 3})
     for place, row in zip(places, rows, strict=True):
         axes.text(row["relative_range"][1], place, f"  {row['relative']:.2f}", va="center", fontsize=8)

@@ -2,8 +2,8 @@
 
 import re
 import statistics
+import sys
 import tempfile
-from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ TRAINING = (
 ).split()
 # a process a worker, on GPUs and, with --cpu --distributed-backend gloo --ddp-backend legacy_ddp, on CPUs
 _WORKER = 'exec "$@" --distributed-init-method env:// --distributed-no-spawn --distributed-rank $RANK'
+_TORCHRUN = re.compile(r"^(?:[EW]\d{4} \d\d:.*torch/distributed/elastic|\[rank\d+\]:\[)", re.MULTILINE)  # what it or NCCL adds
 _LINE = re.compile(r"train_inner \| epoch \d+: +\d+ / (\d+) .*\bwps=([\d.]+).*\bwpb=([\d.]+)")
 
 
@@ -30,7 +31,7 @@ class Speed(NamedTuple):
         epoch: updates of an epoch
         tokens: of an update, mean
         parameters: of the model
-        peak: GiB, of the process that trained
+        peak: GiB, of the largest process that trained
     """
 
     step: float
@@ -51,20 +52,18 @@ def trained(data: Path, options: Sequence[Any]) -> Speed:
         code, peak = measured(*_program(options), data, *options, "--save-dir", scratch, log=log)
         output = log.read_text()
     if code:
-        said = re.split(r"^[EW]\d{4} \d\d:.*torch/distributed/elastic", output.strip(), flags=re.MULTILINE)[0]  # before torchrun
-        raise OptionError(f"training failed: {said.strip().splitlines()[-1]}")
+        lines = [line for line in _TORCHRUN.split(output)[0].splitlines() if line.strip()]
+        raise OptionError(f"training failed: {lines[-1] if lines else f'exit code {code}'}")
     return read_speed(output, peak)
 
 
 def _program(options: Sequence[Any]) -> list[Any]:
     """Return what trains with these options: on several workers torchrun does."""
-    parser = ArgumentParser(allow_abbrev=False, add_help=False)
-    parser.add_argument("--distributed-world-size", dest="workers", type=int)
-    workers = parser.parse_known_args([str(option) for option in options])[0].workers
+    workers = int(re.findall(r"--distributed-world-size[ =](\d+)", " ".join(map(str, options)))[-1])
     if workers == 1:
         return ["fairseq-train"]
     launcher = ["-m", "torch.distributed.run", "--standalone", "--no-python", "--nproc_per_node", workers]
-    return ["python", *launcher, "sh", "-c", _WORKER, "-", BIN / "fairseq-train"]
+    return [sys.executable, *launcher, "sh", "-c", _WORKER, "-", BIN / "fairseq-train"]
 
 
 def read_speed(output: str, peak: float) -> Speed:
@@ -92,6 +91,7 @@ def summary(turns: dict[str, list[Speed]]) -> list[dict[str, Any]]:
                 "name": name,
                 "parameters": own[0].parameters,
                 "epoch_seconds": statistics.median(steps) * own[0].epoch,
+                "tokens": own[0].tokens,
                 "tokens_per_second": own[0].tokens / statistics.median(steps),
                 "relative": statistics.median(ratios),
                 "relative_range": [ratios[0], ratios[-1]],

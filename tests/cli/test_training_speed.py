@@ -36,12 +36,13 @@ def test_models_are_held_against_the_first_of_the_same_round():
 def test_models_are_trained_in_turns_and_drawn(commands, corpus, tmp_path):
     sizes = " ".join(SMALL[1:])
     models = [f"tied={sizes} --output-head tied", f"GroC, half={sizes} {' '.join(FILTERS)} --full-update-prob 0.5"]
-    models += [f"two={sizes} --output-head tied --batch-size 2 --distributed-world-size 2 {CPUS}"]
+    models += [f"two={sizes} --output-head tied --batch-size 1 --distributed-world-size 2 {CPUS}"]
     options = ["--data", corpus / "data", "--updates", 3, "--rounds", 2, "--options", "--batch-size 4 --tokens-per-sample 10"]
     out = tmp_path / "speed.json"
     printed = commands.ok("python", "-m", "fairseq_groc", "training-speed", *options, "--models", *models, "--out", out)
     saved = json.loads(out.read_text())
     assert [row["name"] for row in saved["rows"]] == ["tied", "GroC, half", "two"] and saved["rounds"] == 2
+    assert [row["tokens"] for row in saved["rows"]] == [40, 40, 20]  # a model's own options win: two workers of one stream
     for row in saved["rows"]:
         least, most = row["relative_range"]
         assert 0 < least <= row["relative"] <= most and row["epoch_seconds"] > 0 and row["parameters"] > 100
