@@ -2,12 +2,14 @@
 
 import json
 import re
+import subprocess
 
 import pytest
 from cli_helpers import FILTERS, SMALL
 
 from fairseq_groc.errors import DataError
 from fairseq_groc.evaluation.speed import Speed, read_speed, summary
+from fairseq_groc.programs import started
 
 CPUS = "--cpu --distributed-backend gloo --ddp-backend legacy_ddp"
 LOG = """2026-01-01 00:00:00 | INFO | fairseq_cli.train | num. shared model params: 1,234 (num. trained: 1,234)
@@ -76,3 +78,11 @@ def test_a_training_that_fails_says_why(ours, corpus):
 def test_a_log_that_is_cut_is_one_line():
     with pytest.raises(DataError, match="log has no update after the first"):
         read_speed("", 1.0)
+
+
+def test_what_is_interrupted_may_end_its_own_workers(tmp_path):
+    script = f"trap 'echo ended > {tmp_path}/told; exit' TERM; echo ready; sleep 60 & wait"
+    with pytest.raises(KeyboardInterrupt), started(["sh", "-c", script], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"ready\n"
+        raise KeyboardInterrupt
+    assert (tmp_path / "told").read_text() == "ended\n" and process.returncode == 0
