@@ -37,6 +37,7 @@ from fairseq_groc.models.word_matrices import WordMatrices
 from fairseq_groc.options import HeadConfig, head_settings
 from fairseq_groc.presets import PRESETS
 from fairseq_groc.tasks.building import with_bf16_products
+from fairseq_groc.tasks.checks import bf16_is_emulated
 
 FILTERS = [32, 32, 64, 128, 256, 512]
 SHAPES = {
@@ -238,6 +239,8 @@ def main() -> None:
     keep_memory()
     if args.child:
         return child(args)
+    if any(BF16 in run for run in args.runs) and not torch.cuda.is_available() and bf16_is_emulated():
+        parser.error(f"this CPU has no bfloat16: leave out runs with {BF16}")
     args.out.mkdir(parents=True, exist_ok=True)
     if args.data:
         args.sizes = [take(args.data, args.out)]

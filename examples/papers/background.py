@@ -118,7 +118,7 @@ def work(args) -> None:
     os.environ.update(OMP_NUM_THREADS=str(args.threads), MKL_NUM_THREADS=str(args.threads))
     for number in (signal.SIGTERM, signal.SIGALRM):
         signal.signal(number, signal.default_int_handler)
-    signal.setitimer(signal.ITIMER_REAL, 60 * (args.minutes or 0))  # 0: never
+    signal.setitimer(signal.ITIMER_REAL, 60 * (args.minutes or 0), 1)  # 0: never; again, for Python loses one inside a fork
     try:
         with FileLock(args.workdir / LOCK, timeout=1):
             for number, line in enumerate(lines):
@@ -131,6 +131,7 @@ def work(args) -> None:
     except Timeout:
         refuse_second(args.workdir)
     except KeyboardInterrupt:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         note_end(args.workdir, "stopped")
 
 
@@ -180,9 +181,12 @@ def stop(args) -> None:
     """Have it save and end, and wait for that."""
     if not is_running(args.workdir):
         sys.exit(f"nothing runs in {args.workdir}")
-    os.kill(state_of(args.workdir)["pid"], signal.SIGTERM)
-    with FileLock(args.workdir / LOCK, timeout=2 * GRACE):
-        print("stopped")
+    for _ in range(2 * GRACE):  # Python loses a signal inside a fork
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(state_of(args.workdir)["pid"], signal.SIGTERM)
+        with contextlib.suppress(Timeout), FileLock(args.workdir / LOCK, timeout=1):
+            return print("stopped")
+    sys.exit(f"it does not end: {args.workdir / LOG}")
 
 
 def status(args) -> None:

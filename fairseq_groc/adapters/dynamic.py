@@ -196,13 +196,12 @@ class DynamicEvaluation(TextAdapter):
             loss = self._leaves.loss(read, following)
             gradients = torch.autograd.grad(loss, leaves, allow_unused=True)
         self._pending = []
-        self._check(loss / following.size(0), len(model.dictionary))
+        self._check(loss / following.size(0), math.log(len(model.dictionary)))
         for name, theta, gradient in zip(names, leaves, gradients, strict=True):
             self._rule.update(name, theta, self._leaves.origin[name], gradient)
 
-    def _check(self, loss: Tensor, words: int) -> None:
-        """Warn once a text if the loss, in nats a word, is far above that of a uniform guess among so many words."""
-        guess = math.log(words)
+    def _check(self, loss: Tensor, guess: float) -> None:
+        """Warn once a text if the loss is far above that of a uniform guess, both in nats a word."""
         if not (self._diverged or loss < LOST * guess):
             self._diverged = True
             logger.warning(f"--dynamic-rate diverges: {loss:,.0f} nats a word, a uniform guess has {guess:.0f}. Lower it.")

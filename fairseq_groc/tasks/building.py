@@ -23,6 +23,7 @@ from fairseq_groc.lexicon.tables import LexiconTables
 from fairseq_groc.lexicon.tables_file import load_tables
 from fairseq_groc.models.building import lexicon_parts, needs_spellings, ngram_widths
 from fairseq_groc.options import SHARED_OPTIONS
+from fairseq_groc.tasks.checks import bf16_is_emulated
 
 logger = logging.getLogger(__name__)
 
@@ -111,7 +112,9 @@ def with_bf16_products(compute: Callable[..., Any]) -> Callable[..., Any]:
 
     def computed(model: nn.Module, *given: Any) -> Any:
         # no cache: before PyTorch 2.11 it keeps weights cast under no_grad (sampled updates), and they would have no gradient
-        with torch.autocast(next(model.parameters()).device.type, torch.bfloat16, cache_enabled=False):
+        device = next(model.parameters()).device.type
+        enabled = device != "cpu" or not bf16_is_emulated()  # that is slower, and without AVX512 oneDNN has no such LSTM
+        with torch.autocast(device, torch.bfloat16, enabled, cache_enabled=False):
             return compute(model, *given)
 
     return computed

@@ -27,7 +27,7 @@ def check_machine(cfg: Any) -> None:
     """Refuse what this machine cannot run, and warn of what is slower on it."""
     on_cpu = cfg.cpu or not torch.cuda.is_available()
     if cfg.autocast_bf16 and on_cpu and bf16_is_emulated():
-        logger.warning("--autocast-bf16: this CPU has no bfloat16 of its own (AVX512-BF16, AMX), so it takes longer than float32")
+        logger.warning("--autocast-bf16: this CPU has no bfloat16 of its own (AVX512-BF16, AMX): products stay in float32")
     if cfg.autocast_bf16 and (cfg.fp16 or cfg.bf16 or cfg.amp):
         raise OptionError("--autocast-bf16, --fp16, --amp and common.bf16 are four ways to round: give one")
     if cfg.fp16 and on_cpu:

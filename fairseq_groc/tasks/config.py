@@ -81,7 +81,7 @@ class WordnetLexiconConfig(HeadConfig, AdapterConfig, ResumingConfig):  # type: 
     )
     autocast_bf16: bool = field(
         default=False,
-        metadata={"help": "in training, matrix products in bfloat16: faster on CPUs that have it, slower on others"},
+        metadata={"help": "in training, matrix products in bfloat16: faster on CPUs that have it; others stay in float32"},
     )
     export_embeddings: Optional[str] = field(
         default=None, metadata={"help": "file of all words' embeddings in scoring: read if it fits, else written"}

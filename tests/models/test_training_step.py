@@ -18,6 +18,7 @@ from fairseq_groc.errors import OptionError
 from fairseq_groc.heads import HEADS
 from fairseq_groc.models.building import embedding_of
 from fairseq_groc.tasks.building import begin_corrections, computation_of
+from fairseq_groc.tasks.checks import bf16_is_emulated
 from fairseq_groc.tasks.config import WordnetLexiconConfig
 from fairseq_groc.tasks.wordnet_lexicon import WordnetLexiconTask
 
@@ -133,6 +134,16 @@ ROUNDED = {
 }
 
 
+def test_a_cpu_without_bfloat16_stays_in_float32(model_of, as_lines, monkeypatch):
+    losses = []
+    for rounded in (False, True):
+        task, text, criterion = reading(model := model_of(WORDS, "tied"), as_lines([4, 5, 6, 2]), autocast_bf16=rounded)
+        monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx512_bf16": False}, raising=False)
+        losses.append(task.train_step(text[0], model, criterion, Backward(), 0)[0])
+    assert torch.equal(*losses)
+
+
+@pytest.mark.skipif(bf16_is_emulated(), reason="this CPU has no bfloat16")
 @pytest.mark.parametrize("options", ROUNDED.values(), ids=ROUNDED)
 def test_products_in_bfloat16_change_a_step_by_little(model_of, as_lines, options):
     """Also where a step computes with a weight without its gradient before it does with it. Evaluation is as it was."""
