@@ -30,7 +30,7 @@ def report(name: str, vocabulary: Vocabulary, shape: str) -> None:
     """Print a Markdown table."""
     products = shapes_of_products(vocabulary, **SHAPES[shape])
     own = SHAPES[shape]
-    names = [*PARTS, *["output network"] * bool(own["depth"]), *LSTM[: 2 * own.get("layers", 2)], "softmax"]
+    names = [*PARTS, *["output network"] * bool(own["depth"]), *LSTM[: 2 * own["layers"]], "softmax"]
     print(f"\n{name}: V = {vocabulary.num_words:,}, {vocabulary.num_forms:,} forms\n")
     print("| part | product (m x k x n) | G multiply-adds, forward | forward and backward | MB, forward |")
     print("| --- | --- | --- | --- | --- |")

@@ -3,8 +3,8 @@
     python benchmarks/scaling.py --out DIR [--sizes 10000 33000 80000 200000 | --data DATA] [--runs floor tied lookup full ...]
 
 Runs: any head by its name, full (compositional_output), sparse-P, sampled-RHO; corrected-RHO (sampled, with corrections and the
-small preset's cheaper word encoder); -bf16 behind a name for products in bfloat16, -awd for dropout of the
-LSTM's weights; and floor: the bare matrix products of a full step, forward and backward, and nothing else.
+small preset's cheaper word encoder); -bf16 behind a name for products in bfloat16 (on CPUs that have it), -awd for dropout of
+the LSTM's weights; and floor: the bare matrix products of a full step, forward and backward, and nothing else.
 Time is that of a training step (forward, backward, clipping, Adam), relative to tied at the same V in the same run. Every run is
 a process of its own, so its peak memory is its own. --step-by-step times all runs in one process, where a disturbance meets all
 alike. The text is random: only speed is measured. Needs WordNet once, for the words; with DIR carried along it needs nothing.
@@ -37,14 +37,13 @@ from fairseq_groc.models.word_matrices import WordMatrices
 from fairseq_groc.options import HeadConfig, head_settings
 from fairseq_groc.presets import PRESETS
 from fairseq_groc.tasks.building import with_bf16_products
-from fairseq_groc.tasks.checks import bf16_is_emulated
 
 FILTERS = [32, 32, 64, 128, 256, 512]
 SHAPES = {
-    "ptb": dict(dim=300, hidden=1024, depth=0, filters=FILTERS),
-    "wikitext2": dict(dim=256, hidden=1024, depth=1, filters=FILTERS),
-    "awd": dict(dim=400, hidden=1150, depth=0, filters=FILTERS, layers=3),
-    "small": dict(dim=128, hidden=256, depth=0, filters=PRESETS["groc_lstm_lm_small"].options["char_filters"]),
+    "ptb": dict(dim=300, hidden=1024, layers=2, depth=0, filters=FILTERS),
+    "wikitext2": dict(dim=256, hidden=1024, layers=2, depth=1, filters=FILTERS),
+    "awd": dict(dim=400, hidden=1150, layers=3, depth=0, filters=FILTERS),
+    "small": dict(dim=128, hidden=256, layers=2, depth=0, filters=PRESETS["groc_lstm_lm_small"].options["char_filters"]),
 }
 OF_CORRECTED = ("corrections", "highway_layers", "output_query", "char_filters")
 CORRECTED = {name: PRESETS["groc_lstm_lm_small_corrected"].options[name] for name in OF_CORRECTED}
@@ -56,7 +55,7 @@ RUNS = ["floor", "tied", "lookup", "full", "full-bf16", "sparse-0.1", "sampled-0
 class Model(nn.Module):
     """The language model without fairseq: words, LSTM, and the loss in chunks of the vocabulary."""
 
-    def __init__(self, run, size, folder: Path, dim, hidden, depth, filters, layers: int = 2, chunk: int = DEFAULT_CHUNK):
+    def __init__(self, run, size, folder: Path, dim, hidden, layers, depth, filters, chunk: int = DEFAULT_CHUNK):
         super().__init__()
         kind, _, value = run.removesuffix(AWD).removesuffix(BF16).partition("-")
         depth = PRESETS["groc_lstm_lm_ptb_deep_residual"].options["output_depth"] if kind == "deep_residual" else depth
@@ -185,7 +184,7 @@ def floor(size: int, folder: Path, shape: dict, steps: int) -> dict:
     return {"seconds": timed(step, steps + 1)[1:], "peak_gib": peak()}
 
 
-def shapes_of_products(vocabulary, dim: int, hidden: int, depth: int, filters: list[int], layers: int = 2):
+def shapes_of_products(vocabulary, dim: int, hidden: int, layers: int, depth: int, filters: list[int]):
     """Return (m, k, n, how often) for every product of a full step."""
     forms, words, features, tokens = vocabulary.num_forms, vocabulary.num_words, sum(filters), STREAMS * BLOCK
     convolutions = [(len(vocabulary.ngrams(w)), 16 * w, count, 1) for w, count in enumerate(filters, start=1)]
@@ -239,8 +238,6 @@ def main() -> None:
     keep_memory()
     if args.child:
         return child(args)
-    if any(BF16 in run for run in args.runs) and not torch.cuda.is_available() and bf16_is_emulated():
-        print(f"this CPU has no bfloat16: runs with {BF16} stay in float32")
     args.out.mkdir(parents=True, exist_ok=True)
     if args.data:
         args.sizes = [take(args.data, args.out)]

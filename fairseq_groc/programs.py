@@ -20,9 +20,8 @@ BIN = Path(sys.executable).parent  # where this Python's programs are
 PLUGIN = ["--user-dir", str(FOLDER), "--task", "wordnet_lexicon"]
 # glibc returns large blocks to the system at once, and training asks for them again at every step: keep them instead
 MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 36), "MALLOC_TOP_PAD_": str(1 << 28)}
-
-
 GRACE = 10  # seconds that a program has to end in
+
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 

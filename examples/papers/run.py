@@ -65,7 +65,7 @@ def main() -> None:
     if unknown := set(wanted) - {*labels, KNESER_NEY}:
         parser.error(f"--rows {' '.join(sorted(unknown))}: expected some of {', '.join([*labels, KNESER_NEY])}")
     scale = scale._replace(updates=args.updates or scale.updates, grid=args.setting or scale.grid)
-    os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})
+    os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}", "CODE_CHANGED": "1" * args.code_changed})
     results = args.workdir / f"{args.experiment}-{args.dataset}-{args.scale}.json"
     rows_in(results, scale)
     about = {
@@ -206,13 +206,13 @@ def trained(
     made = {"machine": machine(), "updates": updates, "in_bf16": args.in_bf16, "options": shlex.join(options)}
     made |= {"lexicon_path": lexicon} if lexicon else {}
     with held(save):
-        made = train_in(save, data, options, made, args.code_changed)
+        made = train_in(save, data, options, made)
     checkpoint = str((save / "checkpoint_best.pt").relative_to(args.workdir))
     cost = json.loads((save / COST).read_text()) if (save / COST).exists() else None
     return {"setting": setting, "seed": seed, **figures(save / LOG), "made": made, "cost": cost, "checkpoint": checkpoint}
 
 
-def train_in(save: Path, data: Path, options: list[str], made: dict[str, Any], code_changed: bool) -> dict[str, Any]:
+def train_in(save: Path, data: Path, options: list[str], made: dict[str, Any]) -> dict[str, Any]:
     """Train in the folder unless that is done; return how it was made."""
     log = save / LOG
     if log.exists():
@@ -227,7 +227,6 @@ def train_in(save: Path, data: Path, options: list[str], made: dict[str, Any], c
         where = ["--save-dir", save, "--no-epoch-checkpoints", "--log-format", "simple", "--num-workers", 0]
         where += ["--distributed-world-size", 1]  # the batch is that of one worker
         begin = time.time()
-        os.environ["CODE_CHANGED"] = "1" if code_changed else ""
         peak = run(*TRAIN, data, *PLUGIN, *options, *where, log=log)  # an interrupted run appends
         seconds = read_clock(log)[-1][1] if resumed else time.time() - begin
         print(f"{save.name}: {seconds:,.0f} s, {peak:.1f} GiB", flush=True)

@@ -105,10 +105,8 @@ class Codes:
 
 def codes_of(checkpoint: Path) -> list[str]:
     """Return the fingerprints of the code that trained a checkpoint, oldest first."""
-    codes: list[str] = torch.load(checkpoint, map_location="cpu", mmap=True, weights_only=True)["extra_state"].get(
-        "code", UNKNOWN
-    )
-    return codes
+    state: dict[str, Any] = torch.load(checkpoint, map_location="cpu", mmap=True, weights_only=True)["extra_state"]
+    return state.get("code", UNKNOWN)
 
 
 def left(train_epoch, cfg, trainer, *args):

@@ -92,7 +92,17 @@ def _processor() -> str:
     """Return the name of the CPU where Linux tells it."""
     info = Path("/proc/cpuinfo")
     names = re.findall(r"^model name\s*: (.+)", info.read_text(), re.MULTILINE) if info.exists() else []
-    return f"CPU {names[0]} ({os.cpu_count()} cores)" if names else "CPU"
+    without = ", no bfloat16" if bf16_is_emulated() else ""
+    return f"CPU {names[0]} ({os.cpu_count()} cores{without})" if names else f"CPU{without}"
+
+
+def bf16_is_emulated() -> bool:
+    """Return whether torch says that this CPU multiplies no bfloat16 itself; False where torch cannot tell."""
+    import torch
+
+    known = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}  # younger than the oldest torch
+    told = [known[name] for name in ("avx512_bf16", "amx_bf16", "bf16") if name in known]
+    return bool(told) and not any(told)
 
 
 def label_log_axis(axis: Any) -> None:

@@ -19,11 +19,11 @@ from fairseq_groc.embeddings.sampled_updates import Updates
 from fairseq_groc.embeddings.vocabulary import Spelling, Vocabulary
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.bins import count_occurrences
+from fairseq_groc.evaluation.results import bf16_is_emulated
 from fairseq_groc.lexicon.tables import LexiconTables
 from fairseq_groc.lexicon.tables_file import load_tables
 from fairseq_groc.models.building import lexicon_parts, needs_spellings, ngram_widths
 from fairseq_groc.options import SHARED_OPTIONS
-from fairseq_groc.tasks.checks import bf16_is_emulated
 
 logger = logging.getLogger(__name__)
 

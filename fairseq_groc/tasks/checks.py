@@ -10,17 +10,11 @@ from fairseq_groc.adapters import ADAPTERS, OPTIONS, AdapterSettings
 from fairseq_groc.adapters.base import switch_of
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import OptionError
+from fairseq_groc.evaluation.results import bf16_is_emulated
 from fairseq_groc.registry import check_options, expect, flag
 from fairseq_groc.tasks.workers import rank_and_world
 
 logger = logging.getLogger(__name__)
-
-
-def bf16_is_emulated() -> bool:
-    """Return whether torch says that this CPU multiplies no bfloat16 itself; False where torch cannot tell."""
-    known = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}  # younger than the oldest torch
-    told = [known[name] for name in ("avx512_bf16", "amx_bf16", "bf16") if name in known]
-    return bool(told) and not any(told)
 
 
 def check_machine(cfg: Any) -> None:

@@ -164,6 +164,21 @@ def test_who_does_not_end_within_the_grace_is_ended(monkeypatch):
     assert process.wait(10) == -signal.SIGKILL
 
 
+def test_who_misses_a_signal_is_told_again(commands, tmp_path):
+    deaf = f"""import signal, time, filelock
+with filelock.FileLock({str(tmp_path / "queue.lock")!r}):
+    told = []
+    signal.signal(signal.SIGTERM, lambda *_: told.append(1))
+    print(flush=True)
+    while len(told) < 2:
+        time.sleep(0.1)"""
+    process = subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE)
+    assert process.stdout.readline()
+    (tmp_path / "queue.state").write_text(json.dumps({"pid": process.pid}))
+    assert commands.ok("python", BACKGROUND, "--workdir", tmp_path, "stop").endswith("stopped\n")
+    assert process.wait(10) == 0
+
+
 def test_a_kill_costs_less_than_ten_minutes(monkeypatch):
     monkeypatch.syspath_prepend(PAPERS)
     names = runpy.run_path(str(TIMED))

@@ -15,10 +15,10 @@ from fairseq_groc.embeddings.sampled_updates import Updates, is_frozen
 from fairseq_groc.embeddings.sampled_words import SampledWords
 from fairseq_groc.encoders import ENCODERS
 from fairseq_groc.errors import OptionError
+from fairseq_groc.evaluation.results import bf16_is_emulated
 from fairseq_groc.heads import HEADS
 from fairseq_groc.models.building import embedding_of
 from fairseq_groc.tasks.building import begin_corrections, computation_of
-from fairseq_groc.tasks.checks import bf16_is_emulated
 from fairseq_groc.tasks.config import WordnetLexiconConfig
 from fairseq_groc.tasks.wordnet_lexicon import WordnetLexiconTask
 
