@@ -16,6 +16,7 @@ SIMPLE = """
 2026-01-01 10:00:04 | INFO | valid | epoch 001 | valid on 'valid' subset | loss 4 | ppl 16 | wps 10 | num_updates 4 | best_loss 4
 2026-01-01 10:00:04 | INFO | valid1 | epoch 001 | valid on 'valid1' subset | loss 5 | ppl 32 | num_updates 4 | best_loss 4
 2026-01-01 10:00:05 | INFO | train | epoch 001 | loss 4.2 | ppl 18.38 | num_updates 4 | train_wall 1
+2026-01-01 10:00:06 | INFO | valid | valid on 'valid' subset | loss 3 | ppl 8, of fairseq-validate
 """
 JSON = """
 2026-01-01 10:00:00 | INFO | fairseq_cli.train | {'_name': None, 'common': {'seed': 1}}
