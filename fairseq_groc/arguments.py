@@ -53,6 +53,17 @@ def whole(text: str, least: int) -> int:
     return int(text)
 
 
+def fields_of_context(text: str) -> dict[str, str]:
+    """Return the field that each variable of the context is in, from NAME=FIELD,NAME=FIELD."""
+    found: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, field = (piece.strip() for piece in part.partition("="))
+        if not equals or not name or name in found:
+            raise argparse.ArgumentTypeError(f"{text}: expected NAME=FIELD,NAME=FIELD, each name once")
+        found[name] = field
+    return found
+
+
 def add_adapter_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the task's options of adapters."""
     group = parser.add_argument_group("adapters, as in the task")

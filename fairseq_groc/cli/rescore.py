@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_groc.arguments import add_adapter_arguments, add_lexicon_path, add_model
+from fairseq_groc.arguments import add_adapter_arguments, add_lexicon_path, add_model, fields_of_context
+from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.data.text import read_lines
 from fairseq_groc.errors import DataError, OptionError, shown
+from fairseq_groc.evaluation.lines import context_reader
 from fairseq_groc.evaluation.loading import adapter_options
 from fairseq_groc.evaluation.nbest import (
     LM,
@@ -41,6 +43,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     fields = parser.add_argument_group("fields of the list: names of its header; or numbers from 1, then it has none")
     fields.add_argument("--id-field", default="id", metavar="NAME", help="of the utterance")
     fields.add_argument("--text-field", default="text", metavar="NAME", help="of the hypothesis")
+    what = "what says the context of a hypothesis; --context says its other variables"
+    fields.add_argument("--context-fields", type=fields_of_context, metavar="NAME=NAME,...", default={}, help=what)
     fields.add_argument(
         "--score-fields",
         nargs="+",
@@ -67,7 +71,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     _check(args)
     scores = tuple(args.score_fields) if args.score_fields else None
-    nbest = read_nbest(args.nbest, Columns(args.id_field, args.text_field, scores))
+    nbest = read_nbest(args.nbest, Columns(args.id_field, args.text_field, scores, args.context_fields))
     _check_replaced(args, nbest)
     names, _ = features_of(nbest, [0.0] * len(nbest.texts))
     weights = parse_weights(args.weights, names) if args.weights else np.array([1.0] * (len(names) - 1) + [0.0])
@@ -82,7 +86,8 @@ def run(args: Namespace) -> None:
     if args.scores:
         with replace_file(args.scores) as file:
             file.writelines(
-                f"{score.log_probability:.4f}\t{score.tokens}\t{line}\n" for score, line in zip(found, nbest.lines, strict=True)
+                f"{score.log_probability:.4f}\t{score.tokens}\t{line.whole}\n"
+                for score, line in zip(found, nbest.lines, strict=True)
             )
     if args.out:
         best = best_of(nbest, weighted(features, weights))
@@ -132,7 +137,8 @@ def _scored(nbest: NBest, args: Namespace) -> list[LineScore]:
     if args.add_words:
         words = dict.fromkeys(word for text in nbest.texts for word in text.split())
         scorer.add_words([word for word in words if word != scorer.decoder.dictionary.unk_word])
-    found = scorer.score(nbest.texts)
+    read = context_reader(scorer.schema, args.context_fields, args.context)
+    found = scorer.score(nbest.texts, context=None if read is None else Contexts.joined([*map(read, nbest.lines)]))
     impossible = sum(score.log_probability == -math.inf for score in found)
     if impossible:
         logger.warning(

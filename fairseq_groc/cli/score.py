@@ -3,14 +3,14 @@
 import logging
 import math
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fairseq_groc.arguments import add_adapter_arguments, add_cleaning, add_lexicon_path, add_model, positive
+from fairseq_groc.arguments import add_adapter_arguments, add_cleaning, add_lexicon_path, add_model, fields_of_context, positive
 from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.data.text import Unseparated, cleaner, escaped
 from fairseq_groc.data.word_list import listed_words
@@ -89,13 +89,7 @@ def _report_unknown(texts: list[str], dictionary: Any, data: str) -> None:
 
 def _places(given: str) -> dict[str, int]:
     """Return the number of the field that each variable is in, from 1."""
-    found: dict[str, int] = {}
-    for part in given.split(","):
-        name, equals, field = (piece.strip() for piece in part.partition("="))
-        if not equals or not name or name in found:
-            raise ArgumentTypeError(f"{given}: expected NAME=FIELD,NAME=FIELD, each name once")
-        found[name] = positive(field)
-    return found
+    return {name: positive(field) for name, field in fields_of_context(given).items()}
 
 
 def _add_vocabulary_arguments(parser: ArgumentParser) -> None:

@@ -6,7 +6,7 @@ N: hypotheses of all utterances; U: utterances; F: features, the scores and the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from fairseq_groc.data.text import check_text, read_lines
 from fairseq_groc.errors import DataError, OptionError, number_in, shown
+from fairseq_groc.evaluation.lines import Line
 
 Floats = NDArray[np.float64]
+FIELDS = "--id-field, --text-field, --context-fields, --score-fields"
 LM, WORDS = "lm", "words"  # what the model gives, and the number of words, whose weight is the insertion penalty
 
 
@@ -27,11 +29,17 @@ class Columns(NamedTuple):
         id: of the utterance
         text: of the hypothesis, tokenised
         scores: logarithms, the larger the better; None: all other columns of the header
+        context: the column that each variable of the context is in
     """
 
     id: str
     text: str
     scores: tuple[str, ...] | None
+    context: Mapping[str, str] = {}
+
+    def named(self) -> list[str]:
+        """Return those of the id, the text and the context."""
+        return [self.id, self.text, *self.context.values()]
 
     def numbered(self) -> bool:
         """Say whether they are numbers.
@@ -39,9 +47,9 @@ class Columns(NamedTuple):
         Raises:
             OptionError: some are and some are not.
         """
-        kinds = {name.isascii() and name.isdecimal() for name in (self.id, self.text, *(self.scores or ()))}
+        kinds = {name.isascii() and name.isdecimal() for name in (*self.named(), *(self.scores or ()))}
         if len(kinds) > 1:
-            raise OptionError("--id-field, --text-field, --score-fields: expected names of the header, or numbers of all of them")
+            raise OptionError(f"{FIELDS}: expected names of the header, or numbers of all of them")
         return kinds == {True}
 
 
@@ -51,18 +59,21 @@ class NBest(NamedTuple):
     Args:
         ids: of the utterances, in the order of their first hypotheses, U of them
         utterance: of which each hypothesis is, (N)
-        texts: N of them
         names: of the scores
         scores: (N, their number)
-        lines: as they were, N of them
+        lines: of the hypotheses, N of them
     """
 
     ids: list[str]
     utterance: NDArray[np.int64]
-    texts: list[str]
     names: list[str]
     scores: Floats
-    lines: list[str]
+    lines: list[Line]
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts of the hypotheses, N of them."""
+        return [line.text for line in self.lines]
 
 
 def read_nbest(path: Path, columns: Columns) -> NBest:
@@ -74,39 +85,42 @@ def read_nbest(path: Path, columns: Columns) -> NBest:
     """
     lines = list(read_lines(path))
     if columns.numbered():
-        places = [int(name) - 1 for name in (columns.id, columns.text, *(columns.scores or ()))]
-        names, first = [f"field {place + 1}" for place in places[2:]], 0
+        names, first = [f"field {int(name)}" for name in columns.scores or ()], 0
+        places = [int(name) - 1 for name in (*columns.named(), *(columns.scores or ()))]
         if -1 in places:
-            raise OptionError("--id-field, --text-field, --score-fields: fields are numbered from 1")
+            raise OptionError(f"{FIELDS}: fields are numbered from 1")
     else:
         header, first = lines[0].split("\t"), 1
-        names = [name for name in header if name not in columns[:2]] if columns.scores is None else list(columns.scores)
-        for name in (columns.id, columns.text, *names):
+        names = [name for name in header if name not in columns.named()] if columns.scores is None else list(columns.scores)
+        for name in (*columns.named(), *names):
             if header.count(name) != 1:
                 what = "no column" if name not in header else "several columns"
                 raise DataError(
                     f"{path}:1: {what} {shown(name)} in its header {shown(lines[0])}. Name them: --id-field, --text-field"
                 )
-        places = [header.index(name) for name in (columns.id, columns.text, *names)]
+        places = [header.index(name) for name in (*columns.named(), *names)]
     if taken := {LM, WORDS}.intersection(names):
         raise OptionError(f"{path}: a score named {taken.pop()!r}, as the model's own is. Rename the column.")
-    rows = [_row(line, places, f"{path}:{number}") for number, line in enumerate(lines[first:], start=first + 1)]
+    found = ((line, f"{path}:{number}") for number, line in enumerate(lines[first:], start=first + 1))
+    rows = [_row(line, where, places, list(columns.context)) for line, where in found]
     if not rows:
         raise DataError(f"{path} has no hypothesis")
     ids = list(dict.fromkeys(row[0] for row in rows))
     numbers = {name: number for number, name in enumerate(ids)}
     utterance = np.array([numbers[row[0]] for row in rows])
     scores = np.array([row[2] for row in rows], np.float64).reshape(len(rows), len(names))
-    return NBest(ids, utterance, [row[1] for row in rows], names, scores, lines[first:])
+    return NBest(ids, utterance, names, scores, [row[1] for row in rows])
 
 
-def _row(line: str, places: Sequence[int], where: str) -> tuple[str, str, list[float]]:
+def _row(line: str, where: str, places: Sequence[int], variables: Sequence[str]) -> tuple[str, Line, list[float]]:
+    """Return the id, what is text and context, and the scores; *places* has their fields in this order."""
     fields = line.split("\t")
     if len(fields) <= max(places):
         raise DataError(f"{where}: {len(fields)} tab-separated fields, {max(places) + 1} expected")
-    name, text, *scores = (fields[place] for place in places)
+    name, text, *others = (fields[place] for place in places)
     check_text(text, where)
-    return name, " ".join(text.split()), [_number(score, where) for score in scores]
+    scores = [_number(score, where) for score in others[len(variables) :]]
+    return name, Line(line, where, " ".join(text.split()), dict(zip(variables, others, strict=False))), scores
 
 
 def _number(text: str, where: str) -> float:

@@ -16,7 +16,7 @@ import torch
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from fairseq_groc.adapters.base import OPTIONS
-from fairseq_groc.contexts.schema import Contexts
+from fairseq_groc.contexts.schema import Contexts, Schema
 from fairseq_groc.data.text import check_text
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation import loading
@@ -35,7 +35,7 @@ from fairseq_groc.tasks.checks import check_needed
 from fairseq_groc.tasks.config import TASK, adapter_fields
 
 Words = Iterable[str]
-Context = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
+Context = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | Contexts
 
 
 class LineScore(NamedTuple):
@@ -119,6 +119,12 @@ class Scorer:
         """The model's dictionary, by number."""
         return list(self.decoder.dictionary.symbols)
 
+    @property
+    def schema(self) -> Schema | None:
+        """What the model knows of contexts; None: it reads none."""
+        found: Schema | None = self._hub.task.schema
+        return found
+
     def add_words(self, words: Words, entries: Any = None) -> None:
         """Put words into the vocabulary of all calls from now on.
 
@@ -138,7 +144,7 @@ class Scorer:
             lines: tokenised
             vocabulary: predict these words alone, ``</s>`` and ``<unk>`` besides, all others have probability 0; those that the
                 model lacks are added for this call. None: all that it has
-            context: of each line, or one of all, as ``hub.score`` takes it
+            context: of each line, or one of all, as ``hub.score`` takes it; or what ``schema`` has made of them, one of each line
 
         Raises:
             DataError: a symbol of fairseq's as a word.
@@ -221,6 +227,8 @@ class Scorer:
 
     def _contexts(self, context: Context, lines: int) -> Contexts:
         """Return the contexts of lines, one each."""
+        if isinstance(context, Contexts):
+            return context
         given = self._hub.task.contexts_given(context)
         if len(given) not in (1, lines):
             raise OptionError(f"context: {len(given):,} of them for {lines:,} lines: expected one for each, or one for all")

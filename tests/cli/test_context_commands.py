@@ -153,6 +153,29 @@ def test_lines_that_say_their_contexts(ours, data, model, tmp_path):
         assert [line.split("\t", 2)[2] for line in printed.splitlines()] == lines.read_text().splitlines()
 
 
+@pytest.mark.parametrize("header, fields", [("topic\ttext\tborn\tid\n", "topic text born id"), ("", "1 2 3 4")])
+def test_hypotheses_that_say_their_contexts(ours, data, model, tmp_path, header, fields):
+    """Every one has its score in its context, and no other column is taken for a score."""
+    lines, nbest, scored = (tmp_path / name for name in ("lines.tsv", "nbest.tsv", "scores"))
+    texts, contexts = with_fields(data, lines)
+    nbest.write_text(header + "".join(f"{line}\tu{n // 3}\n" for n, line in enumerate(lines.read_text().splitlines())))
+    topic, text, year, utterance = fields.split()
+    names = ["--text-field", text, "--id-field", utterance, "--context-fields"]
+    rescore = ["rescore", nbest, "--path", model, "--data", data / "data", "--scores", scored, "--out", tmp_path / "best"]
+    hub = load(str(model), str(data / "data"))
+    ours(*rescore, *names, f"topic={topic}, year = {year}")
+    expected = [float(one["positional_scores"].sum()) for one in hub.score(texts, context=contexts)]
+    assert scores_of(scored.read_text()) == pytest.approx(expected, abs=7e-5)
+    best = [max(range(n, min(n + 3, len(texts))), key=expected.__getitem__) for n in range(0, len(texts), 3)]
+    assert (tmp_path / "best").read_text() == "".join(f"u{n}\t{texts[i]}\n" for n, i in enumerate(best))
+    for both, of_all, message in (
+        (f"topic={topic},year={year}", "topic=arts", "--context and --context-fields both say topic"),
+        (f"topic={topic},year={text}", "missing", ": context year="),
+        (f"topic={topic},town={year}", "missing", "context 'town': the model has no such variable"),
+    ):
+        assert message in ours(*rescore, *names, both, "--context", of_all, code=1)
+
+
 def test_lines_of_a_running_text_that_say_their_contexts(ours, data, model, tmp_path):
     """Also in blocks that do not end where lines do, as dynamic evaluation wants them."""
     lines = tmp_path / "lines.tsv"

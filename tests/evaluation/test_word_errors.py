@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.evaluation.lines import Line
 from fairseq_groc.evaluation.nbest import Columns, NBest, best_of, parse_weights, read_nbest, read_references, weighted
 from fairseq_groc.evaluation.word_errors import errors_of, total_errors, tuned_weights
 
@@ -28,8 +29,7 @@ def test_errors_are_the_edit_distance_of_words():
 
 def nbest_of(utterances, size, scores):
     utterance = np.repeat(np.arange(utterances), size)
-    texts = ["a"] * len(utterance)
-    return NBest([str(i) for i in range(utterances)], utterance, texts, [], scores, texts)
+    return NBest([str(i) for i in range(utterances)], utterance, [], scores, [Line("a", "", "a", {})] * len(utterance))
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_fields_by_name_and_by_number(tmp_path):
     plain = read_nbest(tmp_path / "plain", Columns("1", "3", ("2", "4")))
     for found in (named, plain):
         assert found.ids == ["u1", "u2"] and found.utterance.tolist() == [0, 1, 0] and found.texts == ["the cat", "a dog", ""]
-        assert found.scores.tolist() == [[-1, 2.5], [-2, 1], [-3, 0]] and found.lines == rows
+        assert found.scores.tolist() == [[-1, 2.5], [-2, 1], [-3, 0]] and [line.whole for line in found.lines] == rows
     assert named.names == ["ac", "kn"] and read_nbest(tmp_path / "named", Columns("id", "text", ("kn",))).names == ["kn"]
     assert parse_weights("kn=2,lm=-.5", ["lm", "ac", "kn"]).tolist() == [-0.5, 0, 2]
 
