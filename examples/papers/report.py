@@ -41,7 +41,7 @@ READ = {
 SMOOTHED = "Lower is better. *Smoothed*: mixed with the uniform distribution, by the weight that is best on validation text."
 COUNTED = "The 4-gram counts the same text (`ngram`), in seconds; words that it has not read share the uniform distribution."
 TRIED = "*Tried*: how many settings were tried on validation text."
-CHANGED = "*Against the first row*: of the smoothed perplexity, over the seeds that both have."
+CHANGED = "*Against the first row*: of the smoothed perplexity, mean over the seeds that both have (each seed)."
 PAPER = "The paper's models are {}trained to convergence: compare the order of rows, not their perplexities."
 
 
