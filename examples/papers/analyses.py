@@ -117,7 +117,7 @@ ANALYSES: dict[str, Analysis] = {
     "figure-3": Analysis(
         "GroC, Figure 3: loss by frequency",
         _bins,
-        "the rarer the words, the more GroC gains (medians), but for Penn Treebank's lowest bin, an exception (section 4.3).",
+        "the rarer the words, the more GroC gains (medians), except in Penn Treebank's lowest bin (section 4.3).",
         "table-2",
         "GroC",
     ),
