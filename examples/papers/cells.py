@@ -40,8 +40,8 @@ def compared(rows: dict[str, Any], row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def smoothed(run: dict[str, Any]) -> float:
-    """Return a run's test perplexity with the uniform weight that validation text chose; alone where none was tried."""
-    return float(run["uniform"]["test"] if "uniform" in run else run["test"])
+    """Return a run's test perplexity with the uniform weight that validation text chose."""
+    return float(run["uniform"]["test"])
 
 
 def test_of(rows: dict[str, Any]) -> dict[str, float]:

@@ -95,7 +95,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("ptb",),
     ),
     "choices": Experiment(
-        "What choices are worth that the paper leaves open, and the way of updating",
+        "GroC: choices that the paper leaves open",
         [
             _GROC,
             _OURS._replace(label="bias through tanh", options="--bias-activation tanh"),
@@ -109,21 +109,21 @@ EXPERIMENTS: dict[str, Experiment] = {
         varied=True,
     ),
     "corrections": Experiment(
-        "What of corrections is worth what",
+        "GroC with corrections: what each part is worth",
         [
             _CORRECTED,
-            *(_corrected(f"left out with a chance of {q:g}", f"--correction-dropout {q:g}") for q in (0.0, 0.1, 0.5)),
-            *(_corrected(f"{width} numbers a word", f"--correction-dim {width}") for width in (16, 32, 64)),
+            *(_corrected(f"correction dropout {q:g}", f"--correction-dropout {q:g}") for q in (0.0, 0.1, 0.5)),
+            *(_corrected(f"corrections of {width} numbers", f"--correction-dim {width}") for width in (16, 32, 64)),
             # as many parameters as those three have
             *(
                 _BASELINE["tied"]._replace(label=f"tied, d = {d}", options=f"--decoder-embed-dim {d}", published=False)
                 for d in (48, 64, 88)
             ),
-            _corrected("words that training has three times", "--correction-min-count 3"),
+            _corrected("corrections of words seen three times", "--correction-min-count 3"),
             _OURS._replace(label="no map of h", options=_BOTH),
-            _OURS._replace(label="an output network in place of the map", preset="groc_lstm_lm_{data}{out}", options=_BOTH),
-            _corrected("of the input alone", "--corrections input"),
-            _corrected("of the output alone", "--corrections output"),
+            _OURS._replace(label="output network in place of the map", preset="groc_lstm_lm_{data}{out}", options=_BOTH),
+            _corrected("corrections of the input alone", "--corrections input"),
+            _corrected("corrections of the output alone", "--corrections output"),
             _corrected("twice as many words composed in a step", "--sampled-update-fraction 0.1"),
             _corrected("no relations, no definitions", "--lexicon-parts none"),
             _corrected("composed words learn as fast as the rest", "--composed-lr-scale 1"),

@@ -31,7 +31,7 @@ def draw_curves(curves: dict[str, Curve], across: str, path: Path) -> None:
         axes.plot(*zip(*curve, strict=True), marker="o", markersize=3, color=color_of(label, number))
     ends = [curve[-1][1] for curve in curves.values()]
     highest = max(max(y for _, y in curve) for curve in curves.values())
-    axes.set(xlabel=across, ylabel="validation perplexity", yscale="log")
+    axes.set(xlabel=across, ylabel="validation perplexity (log scale)", yscale="log")
     axes.set_ylim(0.93 * min(ends), min(1.05 * highest, 3.2 * min(ends)))
     axes.set_xlim(left=0)
     axes.xaxis.set_major_formatter("{x:,.0f}")
@@ -105,13 +105,13 @@ def draw_domains(results: dict[str, Any], path: Path) -> None:
             places = [(place, values[way]) for place, way in enumerate(ways) if way in values]
             if not places:
                 continue
-            panel.plot(*zip(*places, strict=True), marker="o", markersize=4, color=color_of(model, number))
+            panel.plot(*zip(*places, strict=True), ":", marker="o", markersize=4, color=color_of(model, number))  # no sequence
             ends[model] = places[-1], color_of(model, number)
         own = {place: way.replace(" ", "\n") for place, way in enumerate(ways) if any(way in of for of in found[domain].values())}
         panel.set_xticks(list(own), own.values(), fontsize=8)
         panel.set(title=domain, yscale="log", xlim=(-0.3, len(ways) - 0.7))
         bare(panel)
-    panels[0][0].set_ylabel("test perplexity")
+    panels[0][0].set_ylabel("test perplexity (log scale)")
     label_log_axis(panels[0][0].yaxis)
     label_ends(figure, panels[0][-1], ends)
     save_figure(figure, path)
@@ -159,7 +159,7 @@ def draw_finetuning(results: dict[str, Any], path: Path) -> None:
             ends[way] = points[-1], color_of(way)
         panel.set(title=domain, xlabel="updates", yscale="log")
         bare(panel)
-    panels[0][0].set_ylabel("validation perplexity")
+    panels[0][0].set_ylabel("validation perplexity (log scale)")
     label_log_axis(panels[0][0].yaxis)
     label_ends(figure, panels[0][-1], ends)
     save_figure(figure, path)

@@ -30,17 +30,19 @@ READ = {
     "paper": "models of the papers' size",
     "paper-short": "models of the papers' size, the whole training text 15 times",
     "cpu": "small models, the whole training text five times",
-    "quarter": "small models, a quarter of the training text (Penn Treebank's six times, WikiText-2's 2.7 times)",
+    "quarter": "small models, a quarter of the training text {} times",
     "quarter-long": "small models, a quarter of the training text twelve times",
     "awd": "small AWD-LSTMs, a quarter of the training text 14 times",
     "awd-long": "small AWD-LSTMs, a quarter of the training text 48 times",
     "awd-paper": "AWD-LSTMs of the papers' size",
     "awd-paper-short": "AWD-LSTMs of the papers' size, three epochs of the training text",
-    "awd-adam": "small AWD-LSTMs with Adam, a quarter of the training text (Penn Treebank's 14 times, WikiText-2's 6.4 times)",
+    "awd-adam": "small AWD-LSTMs with Adam, a quarter of the training text {} times",
 }
+TIMES = {"quarter": {"ptb": "six", "wikitext2": "2.7"}, "awd-adam": {"ptb": "14", "wikitext2": "6.4"}}
 SMOOTHED = "Lower is better. *Smoothed*: mixed with the uniform distribution, by the weight that is best on validation text."
 COUNTED = "The 4-gram counts the same text (`ngram`), in seconds; words that it has not read share the uniform distribution."
 TRIED = "*Tried*: how many settings were tried on validation text."
+WEIGHTS = "*Uniform weight*: of each seed, where they differ."
 CHANGED = "*Against the first row*: of the smoothed perplexity, mean over the seeds that both have (each seed)."
 PAPER = "The paper's models are {}trained to convergence: compare the order of rows, not their perplexities."
 
@@ -74,7 +76,7 @@ def pages(folder: Path) -> dict[str, str]:
     made = {path.with_suffix(".md").name: page(results, path) for path, results in found.items()}
     parts = ["# All tables", SMOOTHED]
     if tables := [results for results in found.values() if results.get("experiment") in SUMMARISED]:
-        parts += ["Test perplexities, smoothed; \\* not smoothed:", "\n".join(summary(tables))]
+        parts += ["Test perplexities, smoothed:", "\n".join(summary(tables))]
     parts += ["\n".join(f"- [{heading(results)}]({path.stem}.md)" for path, results in found.items())]
     return {**made, "README.md": "\n\n".join(parts) + "\n"}
 
@@ -94,7 +96,8 @@ def heading(results: dict[str, Any]) -> str:
 
 
 def of_scale(results: dict[str, Any]) -> str:
-    return f"{TITLES[results['dataset']]}, scale `{results['scale']}`: {READ[results['scale']]}."
+    scale, text = results["scale"], results["dataset"]
+    return f"{TITLES[text]}, scale `{scale}`: {READ[scale].format(TIMES.get(scale, {}).get(text))}."
 
 
 def typed(command: str) -> str:
@@ -132,9 +135,7 @@ def summary(tables: list[dict[str, Any]]) -> list[str]:
             published = row["paper"]["test"]  # what is not in the paper goes by its own name
             figures = rows.setdefault(label if published is None else names.get(row["preset"], label), {})
             figures.setdefault(paper, "" if published is None else f"{published:g}")
-            runs = compared(results["rows"], row)
-            mark = "" if all("uniform" in run for run in runs) else "\\*"
-            figures.setdefault(ours, spread([smoothed(run) for run in runs]) + mark)
+            figures.setdefault(ours, spread([smoothed(run) for run in compared(results["rows"], row)]))
         if "ngram" in results:
             rows.setdefault(KNESER_NEY, {})[ours] = f"{results['ngram']['test']:.1f}"
     return table(["", *columns], [[name, *(of.get(c, "") for c in columns)] for name, of in rows.items()])
@@ -149,6 +150,7 @@ def experiment(results: dict[str, Any], stem: str) -> list[str]:
         [*FIGURES, *ABOUT], [cells(label, row, compared(rows, row), change[label]) for label, row in rows.items()], OPTIONAL
     )
     about = [of_scale(results), SMOOTHED, *([TRIED] if "tried" in columns else [])]
+    about += [WEIGHTS] if any(", " in dict(zip(columns, line, strict=True)).get("uniform weight", "") for line in lines) else []
     if "ngram" in results:
         counted = {
             "": KNESER_NEY,
@@ -160,7 +162,7 @@ def experiment(results: dict[str, Any], stem: str) -> list[str]:
     seeds = seeds_of(rows)
     about += [f"Seeds of every perplexity: {seeds}." + (" Means and standard deviations over them." if seeds > 1 else "")]
     about += [CHANGED] if varied else []
-    about += [f"In all rows: {'; '.join(f'{name} {value}' for name, value in constant.items())}."] if constant else []
+    about += [f"In all rows: {'; '.join(f'*{name}* {value}' for name, value in constant.items())}."] if constant else []
     scale = SCALES[results["scale"]]
     ended = "--patience" in scale.training and not any(run["made"]["updates"] for row in rows.values() for run in row["runs"])
     larger = "far larger and " if "decoder_hidden_size" in scale.sizes else ""
@@ -213,9 +215,8 @@ def cells(label: str, row: dict[str, Any], runs: list[dict[str, Any]], change: s
         runs: those of its runs that are compared
         change: against the first row
     """
-    smoothing = [run["uniform"] for run in runs if "uniform" in run]
-    weights = dict.fromkeys(f"{found['weight']:g}" for found in smoothing)
-    figures = [spread([found["test"] for found in smoothing]), change]
+    weights = dict.fromkeys(f"{run['uniform']['weight']:g}" for run in runs)
+    figures = [spread([smoothed(run) for run in runs]), change]
     figures += [spread([run[key] for run in runs]) for key in ("test", "valid")]
     paper = f"{row['paper']['test']:g}" if row["paper"]["test"] else ""
     about = [", ".join(weights), paper, str(len(row["tried"])), setting(row["setting"])]
@@ -260,7 +261,12 @@ def adaptation(results: dict[str, Any], stem: str) -> list[str]:
         title = f"## The local cache's settings, tied, validation text of {results['grid']['domain']}"
         parts += [title, "\n".join(grid(results["grid"]))]
     rates = [f"{model} {valid:.1f} at {rate}" for model, of in results["learning_rates"].items() for rate, valid in of.items()]
-    chosen = f"Each model has the best of its rates; validation perplexity over the words of training: {', '.join(rates)}."
+    best = (
+        "Each model has the best of its learning rates; validation"
+        if len(rates) > len(results["learning_rates"])
+        else "Validation"
+    )
+    chosen = f"{best} perplexity over the words of training: {', '.join(rates)}."
     return [*parts, "## Make it", typed(results["command"]), f"{chosen}\n{results['machine']}.", f"Paper: {TABLE_5}"]
 
 

@@ -272,7 +272,7 @@ def figures(log: Path) -> dict[str, Any]:
 def line(label: str, row: dict[str, Any]) -> str:
     first, paper = row["runs"][0], row["paper"]["test"]
     valid, test = (", ".join(f"{found[key]:.1f}" for found in row["runs"]) for key in ("valid", "test"))
-    smoothed = ", ".join(f"{found['uniform']['test']:.1f}" for found in row["runs"] if "uniform" in found)
+    smoothed = ", ".join(f"{found['uniform']['test']:.1f}" for found in row["runs"])
     figures_of_row = f"{first['parameters'] / 1e6:.2f}M parameters, validation {valid}, test {test}, smoothed {smoothed}"
     return f"{label}: {figures_of_row}" + (f" (paper, at its size: {paper})" if paper else "")
 

@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--workdir", type=Path, required=True)
     parser.add_argument("--utterances", type=int, default=200)
     parser.add_argument("--hypotheses", type=int, default=10, help="of each, what was said among them")
-    parser.add_argument("--noise", type=float, default=3.0, help="standard deviation of an acoustic score, in characters")
+    parser.add_argument("--noise", type=float, default=8.0, help="standard deviation of an acoustic score, in characters")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     os.environ.update({**MEMORY, "PATH": f"{BIN}:{os.environ['PATH']}"})

@@ -87,7 +87,7 @@ def draw(compared: dict[str, list[Bin]], path: Path) -> None:
         panel.axhline(0, color="black", linewidth=0.8)
         panel.set(title=f"{key} over tokens")
         panel.spines[["top", "right"]].set_visible(False)
-    ticks = [f"{b.label()}\n({b.words:,} words)" for b in first]
+    ticks = [f"{b.label()}\n({b.words:,} word{'s' * (b.words != 1)})" for b in first]
     for panel in panels:
         panel.set_xticks([i + 0.4 - width / 2 for i in range(len(first))], ticks, fontsize=8)
     panels[0].set_ylabel("nats by which the model is better")

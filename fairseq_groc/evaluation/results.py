@@ -29,12 +29,13 @@ _COLORS = {
     "softmaxbias": "#009E73",
     "unadapted": "#444444",
 }
+_OTHERS = ("#0072B2", "#CC79A7", "#009E73", "#56B4E9", "#D55E00", "#E69F00", "#999999", "#444444", "#882255", "#AADD55")
 
 
 def color_of(label: str, number: int = 0) -> str:
     """Return the colour of a model in pictures: its own, by the beginning of its label, or that of a place in a list."""
     known = [name for name in _COLORS if label.lower().startswith(name)]
-    return _COLORS[known[0]] if known else f"C{number % 10}"
+    return _COLORS[known[0]] if known else _OTHERS[number % len(_OTHERS)]
 
 
 def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> str:

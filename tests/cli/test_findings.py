@@ -187,26 +187,26 @@ def test_both_parts_of_the_lexicon_help(model):
 def test_corrections_need_both_sides_dropout_and_width():
     found = perplexities("corrections-ptb-quarter")
     groc, ours = perplexities("table-2-ptb-quarter")["GroC"], found[OURS]
-    assert found["of the output alone"] > groc and found["of the input alone"] > groc
-    assert found["left out with a chance of 0"] - ours > (groc - ours) / 3
-    assert 1.02 * ours < found["left out with a chance of 0.1"] < found["left out with a chance of 0"]
+    assert found["corrections of the output alone"] > groc and found["corrections of the input alone"] > groc
+    assert found["correction dropout 0"] - ours > (groc - ours) / 3
+    assert 1.02 * ours < found["correction dropout 0.1"] < found["correction dropout 0"]
     tied = perplexities("table-2-ptb-quarter")["tied"]
-    assert all(ours < found[f"{width} numbers a word"] < tied for width in (16, 32, 64))
+    assert all(ours < found[f"corrections of {width} numbers"] < tied for width in (16, 32, 64))
     rows = rows_of("corrections-ptb-quarter")
     for width, d in ((16, 48), (32, 64), (64, 88)):
-        narrow, table = (rows[label]["runs"][0]["parameters"] for label in (f"{width} numbers a word", f"tied, d = {d}"))
-        assert abs(1 - table / narrow) < 0.03 and found[f"tied, d = {d}"] > 1.19 * found[f"{width} numbers a word"]
+        narrow, table = (rows[label]["runs"][0]["parameters"] for label in (f"corrections of {width} numbers", f"tied, d = {d}"))
+        assert abs(1 - table / narrow) < 0.03 and found[f"tied, d = {d}"] > 1.19 * found[f"corrections of {width} numbers"]
     heads = perplexities("table-2-ptb-quarter")
-    ahead = [label for label in heads if found["16 numbers a word"] < heads[label]]
-    assert {*heads} - {*ahead} == {OURS} and found["16 numbers a word"] > 0.99 * heads["bilinear"]
+    ahead = [label for label in heads if found["corrections of 16 numbers"] < heads[label]]
+    assert {*heads} - {*ahead} == {OURS} and found["corrections of 16 numbers"] > 0.99 * heads["bilinear"]
     assert ours < found["no relations, no definitions"]
-    assert 1.015 * ours < found["an output network in place of the map"] < found["no map of h"]
+    assert 1.015 * ours < found["output network in place of the map"] < found["no map of h"]
     assert found["composed words learn as fast as the rest"] > 1.03 * ours
 
 
 def test_what_brings_corrections_forward_costs_at_the_end():
     rows, final = rows_of("corrections-ptb-quarter"), perplexities("corrections-ptb-quarter")
-    for label in ("left out with a chance of 0.1", "an output network in place of the map"):
+    for label in ("correction dropout 0.1", "output network in place of the map"):
         found, ours = (dict(map(tuple, rows[row]["runs"][0]["curve"])) for row in (label, OURS))
         assert all(0.025 < 1 - found[updates] / ours[updates] < 0.055 for updates in (335, 398))
         assert 1.015 < final[label] / final[OURS] < 1.035

@@ -94,7 +94,8 @@ def test_changes_are_of_the_seeds_that_both_rows_have(module):
 
 def test_the_papers_models_are_larger_unless_ours_have_their_size(module):
     about = {"title": "T", "experiment": "table-2", "dataset": "ptb"}
-    run = {"seed": 1, "parameters": 1, "test": 2.0, "valid": 3.0, "made": {"updates": 13_280, "in_bf16": False, "machine": "CPU"}}
+    run = {"seed": 1, "parameters": 1, "test": 2.0, "uniform": {"test": 2.0, "weight": 0.0}, "valid": 3.0}
+    run["made"] = {"updates": 13_280, "in_bf16": False, "machine": "CPU"}
     row = {"setting": {"lr": 0.001}, "paper": {"test": 86.2}, "runs": [run], "tried": [{**run, "setting": {"lr": 0.001}}]}
     same = "The paper's models are trained"
     for scale, said in {"cpu": "far larger and trained", "paper-short": same, "paper": same}.items():
