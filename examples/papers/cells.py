@@ -86,4 +86,4 @@ def brief(results: dict[str, Any]) -> str:
         found.append((statistics.mean(figures[0]), [label, f"{runs[0]['parameters'] / 1e6:.2f}M", *map(spread, figures)]))
     lines = [line for _, line in sorted(found)]
     lines[0][2] = f"**{lines[0][2]}**"
-    return "\n".join(table(["", "parameters", "test perplexity", "without the uniform distribution"], lines))
+    return "\n".join(table(["", "parameters", "test, smoothed", "test"], lines))
