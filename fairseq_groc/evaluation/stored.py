@@ -31,6 +31,7 @@ def tuned_adapters(data: Path, decoder: Any) -> AdapterSettings | None:
         return None
     tuned = _read(data / TUNED).get(decoder.fingerprint())
     if tuned is None:
+        logger.log(NOTICE, f"{data / TUNED} has no adapters of this model, only of others: tune stores them")
         return None
     try:
         folders = {name: tuned[name] for name, option in OPTIONS.items() if option.kind == FOLDER and tuned.get(name)}

@@ -34,6 +34,7 @@ class ChangingVocabulary:
     origin: Origin | None = None  # of the vocabulary's tables; None: it has none
     dictionary: Any
     _holder: int | None = None  # the thread that has set the limit
+    _loaded: tuple[str, str] | None = None  # digests of the parameters, as they were read from a checkpoint
 
     @property
     def matrices(self) -> WordMatrices:
@@ -45,19 +46,34 @@ class ChangingVocabulary:
         """The fingerprint of the lexicon that the vocabulary's tables come from."""
         return self.origin.lexicon if self.origin else None
 
-    def fingerprint(self: Any) -> str:
+    def keep_fingerprints(self: Any) -> None:
+        """Let fingerprints be of the parameters as a checkpoint has them, which is about to be read.
+
+        Afterwards fairseq's programs round them (--fp16), or take weight normalisation off.
+        """
+
+        def loaded(decoder: Any, _keys: Any) -> None:
+            decoder._loaded = decoder._digests()
+
+        self.register_load_state_dict_post_hook(loaded)
+
+    def _digests(self: Any) -> tuple[str, str]:
+        """Return a digest of all parameters, and one of those that are no rows of words."""
+        rows = tuple(f"{name}." for name in self.tables_of_words())
+        rest = ((name, one) for name, one in self.named_parameters() if not name.startswith(rows))
+        return fingerprint(self, buffers=False), add_tensors(hashlib.sha256(), rest)
+
+    def fingerprint(self) -> str:
         """Return a digest of the parameters and of the vocabulary: the words, and the lexicon that they were looked up in.
 
         Buffers are not in it: some come and go with what was read, and those of a vocabulary follow from it.
         """
         vocabulary = f"{words_fingerprint(self.dictionary.symbols)} {self.lexicon_fingerprint}"
-        return hashlib.sha256(f"{fingerprint(self, buffers=False)} {vocabulary}".encode()).hexdigest()
+        return hashlib.sha256(f"{(self._loaded or self._digests())[0]} {vocabulary}".encode()).hexdigest()
 
-    def rowless_fingerprint(self: Any) -> str:
+    def rowless_fingerprint(self) -> str:
         """Return a digest of what is there whatever the dictionary: all parameters but the rows of words."""
-        rows = tuple(f"{name}." for name in self.tables_of_words())
-        named = self.named_parameters()
-        return add_tensors(hashlib.sha256(), ((name, one) for name, one in named if not name.startswith(rows)))
+        return (self._loaded or self._digests())[1]
 
     def tables_of_words(self: Any) -> list[str]:
         """Return the names of the modules that have a row a word of the dictionary; those of contexts have other rows."""

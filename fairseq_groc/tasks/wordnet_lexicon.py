@@ -118,6 +118,8 @@ class WordnetLexiconTask(StreamTask):
         new_rows = NewRows(self.cfg.draw_new_rows, options.init_range if self._trains else 0.0)
         attach_head(model.decoder, settings, vocabulary, options.init_range, new_rows=new_rows, schema=schema, **computation)
         model.decoder.any_lexicon = self.cfg.any_lexicon
+        if not self._trains:
+            model.decoder.keep_fingerprints()
         if tables is not None:
             model.decoder.origin, model.decoder.made = tables.origin, tables.word_digests()
             if self._trains:

@@ -302,6 +302,18 @@ def test_a_remembered_text_is_tuned_with_and_comes_with_the_settings(ours, score
     assert "nothing says which words are new" in output
 
 
+def test_a_model_in_half_precision_has_the_tuned_adapters(ours, corpus, models, tmp_path, caplog):
+    """As fairseq's programs with --fp16, which round it before they look for any."""
+    data = tmp_path / "union"
+    shutil.copytree(corpus / "union", data)
+    ours("tune", "--path", models["tied"], "--data", data, "--split", "test1", "--cache", "unigram")
+    for name, message in (("tied", TUNED), ("lookup", "adapters.json has no adapters of this model, only of others")):
+        caplog.clear()
+        hub = load(str(models[name]), str(data)).half()
+        hub.score("the cat")
+        assert message in caplog.text and bool(hub.models[0].decoder.adapter) == (name == "tied")
+
+
 def test_words_that_come_later_keep_the_tuned_adapters(ours, corpus, models, tmp_path):
     data, model = tmp_path / "union", models["compositional_output"]
     shutil.copytree(corpus / "union", data)

@@ -130,3 +130,18 @@ def test_whole_words_are_dropped_of_what_is_read_and_none_of_what_is_predicted(s
     model.decoder.eval()
     assert torch.equal(rows_read(model, tokens)[0], whole)
     assert not stock_model(arch, head, WORDS).decoder.embed_tokens.dropout
+
+
+@pytest.mark.parametrize("arch", ["fconv_lm", "transformer_lm"])
+def test_fingerprints_are_of_the_parameters_as_they_were_read(stock_model, arch):
+    """fconv_lm loses its weight normalisation before some of fairseq's programs score, any model its precision."""
+    kept, plain = (stock_model(arch, "compositional_output", WORDS) for _ in range(2))
+    kept.decoder.keep_fingerprints()
+    kept.load_state_dict(plain.state_dict())
+    before = plain.decoder.fingerprint(), plain.decoder.rowless_fingerprint()
+    for model in (kept, plain):
+        if arch == "fconv_lm":
+            model.make_generation_fast_()
+        model.half()
+        found = model.decoder.fingerprint(), model.decoder.rowless_fingerprint()
+        assert [a == b for a, b in zip(found, before, strict=True)] == [model is kept] * 2
