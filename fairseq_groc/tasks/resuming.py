@@ -8,6 +8,7 @@ import logging
 import math
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ import torch
 from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 
-from fairseq_groc.errors import DataError
+from fairseq_groc.dictionary import words_fingerprint
+from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.files import check_archive, replace_file
 from fairseq_groc.tasks.workers import gather, rank_and_world
 
@@ -31,6 +33,7 @@ class ResumingConfig(FairseqDataclass):
 
     save_dir: str = II("checkpoint.save_dir")
     restore_file: str = II("checkpoint.restore_file")
+    reset_optimizer: bool = II("checkpoint.reset_optimizer")
 
 
 def mend_before_resuming(cfg: ResumingConfig) -> None:
@@ -46,6 +49,20 @@ def mend_before_resuming(cfg: ResumingConfig) -> None:
         if rank_and_world()[0] == 0:
             mend_checkpoints(Path(cfg.save_dir))
         gather(None)
+
+
+def check_words(cfg: ResumingConfig, words: Sequence[str], saved: str | None) -> None:
+    """Refuse to go on over another dictionary: rows move by word, and what the optimizer has of each does not.
+
+    Args:
+        words: of the dictionary
+        saved: fingerprint of those that the checkpoint's training had; None: it does not say
+    """
+    if saved not in (None, words_fingerprint(words)) and not cfg.reset_optimizer:
+        raise OptionError(
+            "the checkpoint's training had another dictionary, and its optimizer goes on by that: give --finetune-from-model, "
+            "or --reset-optimizer --reset-lr-scheduler --reset-dataloader --reset-meters"
+        )
 
 
 def mend_checkpoints(folder: Path) -> None:

@@ -16,6 +16,7 @@ from fairseq.tasks import register_task
 from fairseq_groc.adapters import ADAPTERS, Adapter, AdapterSettings
 from fairseq_groc.data.fingerprint import check_dictionary, folder_dictionary
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
+from fairseq_groc.dictionary import words_fingerprint
 from fairseq_groc.embeddings import EMBEDDINGS
 from fairseq_groc.embeddings.rows import NewRows
 from fairseq_groc.errors import DataError, OptionError
@@ -38,7 +39,7 @@ from fairseq_groc.tasks.building import (
 from fairseq_groc.tasks.checks import check_criterion, check_machine, check_needed, check_training, check_updates, check_use
 from fairseq_groc.tasks.config import DEFAULT_BLOCK, TASK, WordnetLexiconConfig
 from fairseq_groc.tasks.generation import prefix_of
-from fairseq_groc.tasks.resuming import mend_before_resuming
+from fairseq_groc.tasks.resuming import check_words, mend_before_resuming
 from fairseq_groc.tasks.streaming import StreamTask
 from fairseq_groc.tasks.workers import early_stop, early_stop_function, forget_earlier_training, gather, rank_and_world
 
@@ -253,10 +254,9 @@ class WordnetLexiconTask(StreamTask):
 
     def get_checkpoint_dict(self) -> dict[str, Any]:
         """Return what fairseq does not save: carried states and the counter of ``--patience``."""
-        own = self._carried()
-        workers = getattr(self, "_gathered", None) or [own]
-        workers = [own] + workers[1:]
-        return {**super().get_checkpoint_dict(), type(self).__name__: {"workers": workers, "early_stop": early_stop()}}
+        workers = [self._carried(), *(getattr(self, "_gathered", None) or [])[1:]]
+        own = {"workers": workers, "early_stop": early_stop(), "words": words_fingerprint(self.dictionary.symbols)}
+        return {**super().get_checkpoint_dict(), type(self).__name__: own}
 
     def _carried(self) -> dict[str, Any]:
         carried = self._decoders[-1].carried
@@ -264,6 +264,8 @@ class WordnetLexiconTask(StreamTask):
 
     def set_checkpoint_dict(self, saved: dict[str, Any]) -> None:
         decoder = self._decoders[-1]
+        if decoder.tables_of_words():
+            check_words(self.cfg, self.dictionary.symbols, saved.get("words"))
         rank, world = rank_and_world()
         workers = saved["workers"]
         if decoder.carried and len(workers) == world:

@@ -4,11 +4,12 @@ import re
 import shutil
 import socket
 import subprocess
+from pathlib import Path
 
 import forked_programs
 import pytest
 import torch
-from cli_helpers import BIN, COMPOSED, PLUGIN, SYSTEM_PATH, TRAINING, environment
+from cli_helpers import BIN, COMPOSED, PLUGIN, SYSTEM_PATH, TRAINING, environment, small
 
 from fairseq_groc.evaluation.training_log import read_curves
 
@@ -231,3 +232,23 @@ def test_a_sweep_of_hydra_trains_every_model_as_if_alone(commands, corpus, tmp_p
         assert saved["extra_state"]["WordnetLexiconTask"]["early_stop"]["num_runs"] <= 1  # of its own two epochs
         logged = {path.parent.name for path in (tmp_path / str(run) / "tensorboard").rglob("events*")}
         assert {"train_inner", "train", "valid", "valid1"} >= logged >= {"train", "valid", "valid1"}
+
+
+@pytest.mark.parametrize("head", ["tied", "compositional_output"])
+def test_a_training_goes_on_over_another_dictionary_only_without_rows(commands, corpus, tmp_path, head):
+    """What an optimizer has of each row does not move by word, as rows do: it would be another word's."""
+    words = (corpus / "data" / "dict.txt").read_text().splitlines(keepends=True)
+    (tmp_path / "dict.txt").write_text("".join(reversed(words)))
+    texts = [part for name in ("train", "valid") for part in (f"--{name}", corpus / f"{name}.txt")]
+    lexicon = ["--lexicon-path", Path(__file__).parents[1] / "fixtures" / "mini.tsv"]
+    commands.preprocess("--vocabulary", tmp_path / "dict.txt", *texts, "--dest", tmp_path / "other", *lexicon)
+    unused = "--ignore-unused-valid-subsets"
+    commands.train(corpus / "data", tmp_path / "save", "--output-head", head, "--max-update", "2", unused)
+    more = ["--output-head", head, "--max-update", "4", unused]
+    reset = [f"--reset-{what}" for what in ("optimizer", "lr-scheduler", "dataloader", "meters")]
+    if head == "tied":
+        options = [*PLUGIN, *TRAINING, *small(*more), "--save-dir", tmp_path / "save"]
+        refused = commands.fails("fairseq-train", tmp_path / "other", *options)
+        assert "another dictionary, and its optimizer goes on by that: give --finetune-from-model, or --reset-" in refused
+    output = commands.train(tmp_path / "other", tmp_path / "save", *more, *(reset if head == "tied" else []))
+    assert "done training" in output
