@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fairseq_groc.adapters.mass import Distribution, Seen
 from fairseq_groc.errors import OptionError
-from fairseq_groc.registry import FOLDER, Option, Registry, flag
+from fairseq_groc.registry import FOLDER, Option, Registry, flag, shown_value
 
 Use = Literal["training", "lines", "new_words", "limit"]  # what adapters may refuse: see ``TextAdapter.refusals``
 ADAPTERS: Registry[type[TextAdapter]] = Registry("adapter")  # those with a history; the first option of each switches it on
@@ -120,6 +120,10 @@ class AdapterSettings(SimpleNamespace):
         """Return what is not a default, and all options of the adapters that act, but for folders."""
         own = self._own()
         return {name: value for name, value in self.values().items() if value != OPTIONS[name].default or name in own}
+
+    def shown(self) -> str:
+        """Return what acts in words."""
+        return ", ".join(f"{name} {shown_value(value)}" for name, value in self.acting().items()) or "none"
 
     def _own(self) -> set[str]:
         return {option for adapter in self.adapters() for option in ADAPTERS.taken[adapter]}

@@ -8,7 +8,7 @@ import torch
 
 from fairseq_groc.arguments import add_model
 from fairseq_groc.errors import OptionError
-from fairseq_groc.evaluation.loading import load
+from fairseq_groc.evaluation.loading import load, word_options
 from fairseq_groc.files import check_place
 from fairseq_groc.models.matrices_file import is_word2vec, write_word2vec
 from fairseq_groc.serving.exporting import check_folder, write_service
@@ -40,7 +40,7 @@ def run(args: Namespace) -> None:
 
 
 def _decoder(args: Namespace) -> Any:
-    return load(args.path, args.data, any_lexicon=args.any_lexicon).models[0].decoder
+    return load(args.path, args.data, **word_options(args)).models[0].decoder
 
 
 def _write_text(decoder: Any, out: Path) -> None:

@@ -81,9 +81,14 @@ def adapter_options(args: Namespace) -> dict[str, Any]:
     return {**{option.name: getattr(args, option.name) for option in adapter_fields()}, **context}
 
 
+def word_options(args: Namespace) -> dict[str, Any]:
+    """Return what the options say of words that a checkpoint lacks, and of what they are made."""
+    return {"any_lexicon": args.any_lexicon, "draw_new_rows": args.draw_new_rows}
+
+
 def open_model(args: Namespace) -> Any:
     """Return the loaded checkpoint, which is to read texts as the options say."""
-    hub = load(args.path, args.data, **adapter_options(args), any_lexicon=args.any_lexicon)
+    hub = load(args.path, args.data, **adapter_options(args), **word_options(args))
     cfg = hub.task.cfg  # the checkpoint's, where the commands of fairseq have their own
     cfg.sample_break_mode = getattr(args, "sample_break_mode", "none")
     if args.tokens_per_sample:

@@ -14,7 +14,7 @@ from fairseq_groc.adapters import OPTIONS, AdapterSettings
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.files import replace_file
 from fairseq_groc.logs import NOTICE
-from fairseq_groc.registry import FOLDER, shown_value
+from fairseq_groc.registry import FOLDER
 
 logger = logging.getLogger(__name__)
 TUNED = "adapters.json"  # in the data folder: settings by the model's fingerprint
@@ -29,7 +29,8 @@ def tuned_adapters(data: Path, decoder: Any) -> AdapterSettings | None:
     """
     if not os.path.lexists(data / TUNED):  # a link to nothing is no file that nobody has written
         return None
-    tuned = _read(data / TUNED).get(decoder.fingerprint())
+    models = _read(data / TUNED)
+    tuned = models.get(decoder.fingerprint())
     if tuned is None:
         logger.log(NOTICE, f"{data / TUNED} has no adapters of this model, only of others: tune stores them")
         return None
@@ -38,8 +39,7 @@ def tuned_adapters(data: Path, decoder: Any) -> AdapterSettings | None:
         settings = AdapterSettings(**tuned["settings"], **folders)
     except OptionError as error:
         raise DataError(f"{data / TUNED}: {error}") from None
-    chosen = ", ".join(f"{name} {shown_value(value)}" for name, value in settings.acting().items())
-    logger.log(NOTICE, f"adapters as tuned on '{tuned['split']}' (--no-tuned-adapters leaves them out): {chosen or 'none'}")
+    logger.log(NOTICE, f"adapters as tuned on '{tuned['split']}' (--no-tuned-adapters leaves them out): {settings.shown()}")
     return settings
 
 

@@ -66,7 +66,7 @@ def load(
         open_vocabulary: let words enter when they are first met, as ``score --open-vocabulary``; otherwise they are ``<unk>``
         new_word_mass: what they have then: ``--new-word-mass``
         lexicon_path: where words that are added are looked up: by default the lexicon that the data's tables come from
-        options: of the task, adapters among them (``local_weight=0.2``), ``context`` and ``any_lexicon``
+        options: of the task, adapters among them (``local_weight=0.2``), ``context``, ``any_lexicon``, ``draw_new_rows``
 
     Raises:
         DataError: there is no such checkpoint or folder, or it is broken.
@@ -262,4 +262,4 @@ def _task_options(given: Mapping[str, Any]) -> dict[str, Any]:
     adapters = {field.name: given.get(field.name, field.default) for field in adapter_fields()}
     check_options(OPTIONS, {name: adapters[name] for name in OPTIONS})
     check_needed(Namespace(**adapters))
-    return {**given, **adapters}
+    return {"draw_new_rows": False, **given, **adapters}

@@ -22,6 +22,7 @@ from fairseq_groc.embeddings.rows import NewRows
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.stored import tuned_adapters
 from fairseq_groc.heads import HEADS
+from fairseq_groc.logs import NOTICE
 from fairseq_groc.models.attaching import attach_head
 from fairseq_groc.models.building import embedding_of
 from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
@@ -108,7 +109,8 @@ class WordnetLexiconTask(StreamTask):
         block = self.cfg.tokens_per_sample or DEFAULT_BLOCK
         if not from_checkpoint:
             known = {} if schema is None else {"context": schema.as_dict()}
-            self.state.merge_state_dict({"groc": {"tokens_per_sample": block, "head": settings, **known}})
+            how = {"adapters": AdapterSettings.of(self.cfg).acting(), "lines": str(self.cfg.sample_break_mode) == "eos"}
+            self.state.merge_state_dict({"groc": {"tokens_per_sample": block, "head": settings, **how, **known}})
             if getattr(cfg, "tokens_per_sample", block) == 0:
                 cfg.tokens_per_sample = block  # models that number positions make room for so many
         model = super().build_model(cfg, from_checkpoint)
@@ -146,11 +148,13 @@ class WordnetLexiconTask(StreamTask):
         were tuned.
         """
         self.check_context()
-        given = AdapterSettings.of(self.cfg)
+        given, trained = AdapterSettings.of(self.cfg), self.state.state_dict.get("groc", {})
         folder = Path(utils.split_paths(self.cfg.data)[0])
         for decoder in self._decoders:
             if decoder not in self._prepared:
                 self._prepared.append(decoder)
+                if not self._trains and given.active() and given.acting() == trained.get("adapters"):
+                    logger.log(NOTICE, f"adapters as in training (values of 0 leave them out): {given.shown()}")
                 fixed = given.active() or self.cfg.no_tuned_adapters or self._trains
                 chosen = given if fixed else tuned_adapters(folder, decoder) or given
                 decoder.adapter = self.adapter_for(decoder, chosen) if chosen.active() else None
@@ -158,6 +162,9 @@ class WordnetLexiconTask(StreamTask):
                 check_text(self.cfg, decoder.adapter, dataset, generates)
                 if not dataset.independent_lines:
                     decoder.adapter_block(self._typed_block)
+                    if trained.get("lines") and not self._trains:
+                        how = "trained on lines by themselves, reads a running text (--sample-break-mode eos: lines)"
+                        logger.log(NOTICE, f"'{dataset.name}': the model, {how}")
                 if not (decoder.adapter and decoder.adapter.settings.uniform_weight):
                     report_impossible(decoder, dataset)
 

@@ -334,6 +334,23 @@ def test_the_training_text_is_scored_like_any_other(commands, ours, corpus, mode
     assert perplexity(commands.ok(*validate, "--unigram-weight", "0.2")) == printed(report["all"]["perplexity"])
 
 
+def test_what_a_training_had_acts_with_a_word_where_it_acts(commands, ours, corpus, tmp_path):
+    """Programs that take the checkpoint's task have it, as fairseq-validate; those that have a task of their own do not."""
+    had = ["--uniform-weight", "0.3", "--sample-break-mode", "eos", "--draw-new-rows", "--ignore-unused-valid-subsets"]
+    commands.train(corpus / "data", tmp_path, "--output-head", "tied", "--max-update", "3", *had)
+    model, data = tmp_path / "checkpoint_last.pt", corpus / "union"
+    validate = ["fairseq-validate", data, *PLUGIN, "--path", model, "--valid-subset", "test", "--batch-size", "4"]
+    output = commands.ok(*validate)
+    assert "adapters as in training (values of 0 leave them out): uniform_weight 0.3" in output
+    assert "as in training" not in commands.ok(*validate, "--uniform-weight", "0.2")
+    output = commands.eval_lm(data, model)
+    assert "as in training" not in output and math.isinf(evaluated(output)[1])
+    assert "'test': the model, trained on lines by themselves, reads a running text (--sample-break-mode eos: lines)" in output
+    assert evaluate(ours, data, model, tmp_path / "r.json")["all"]["perplexity"] == "inf"
+    drawn = evaluate(ours, data, model, tmp_path / "r.json", "--draw-new-rows")["all"]["perplexity"]
+    assert evaluated(commands.eval_lm(data, model, "--draw-new-rows"))[1] == printed(drawn)
+
+
 def test_words_of_the_training_text_are_known_wherever_the_dictionary_has_them(ours, commands, corpus, models, tmp_path):
     """A folder to finetune in: its dictionary begins with the words of another one, not all of which it trains on."""
     raw = tmp_path / "new.txt"
