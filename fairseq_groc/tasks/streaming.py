@@ -23,75 +23,50 @@ class StreamTask(LineContextTask):
         raise NotImplementedError
 
     def get_batch_iterator(
+        self, dataset: Any, max_tokens: int | None = None, max_sentences: int | None = None, **options: Any
+    ) -> Any:
+        """Return an iterator over the blocks of all streams; ``max_sentences`` is the number of streams a worker.
+
+        Nothing is filtered, dropped or shuffled: size limits of fairseq's own batching do not apply.
+
+        Args:
+            options: fairseq's others
+        """
+        if not isinstance(dataset, StreamDataset):
+            unlimited = {"max_positions": None, "required_batch_size_multiple": 1}
+            return super().get_batch_iterator(dataset, max_tokens, max_sentences, **{**options, **unlimited})
+        training = dataset.name == self.cfg.train_subset and self._trains
+        if training:
+            if not max_sentences:
+                raise OptionError("--max-tokens alone does not say how many streams to train on: give --batch-size N")
+            check_streams(dataset, max_sentences, options.get("num_shards", 1))
+        if options.get("skip_remainder_batch"):
+            raise OptionError("--skip-remainder-batch drops text, and every token counts here: leave it out")
+        if not training:
+            self.prepare_scoring(dataset, generates=not self._has_criterion)
+        if not self._trains:
+            dataset.warn_of_unknown()
+        return self._iterate(dataset, max_sentences, training, **options)
+
+    def eval_lm_dataloader(self, dataset: Any, batch_size: int | None = None, context_window: int = 0, **options: Any) -> Any:
+        """Return the blocks that ``fairseq-eval-lm`` scores: one stream unless ``--batch-size`` says more."""
+        if context_window > 0:
+            raise OptionError("--context-window is not supported: give longer blocks (--tokens-per-sample). Leave it out.")
+        self.prepare_scoring(dataset)
+        return self._iterate(dataset, batch_size, **options).next_epoch_itr(shuffle=False)
+
+    def _iterate(
         self,
-        dataset: Any,
-        max_tokens: int | None = None,
-        max_sentences: int | None = None,
-        max_positions: Any = None,
-        ignore_invalid_inputs: bool = False,
-        required_batch_size_multiple: int = 1,
+        dataset: StreamDataset,
+        streams: int | None,
+        training: bool = False,
         seed: int = 1,
         num_shards: int = 1,
         shard_id: int = 0,
         num_workers: int = 0,
         epoch: int = 1,
         data_buffer_size: int = 0,
-        disable_iterator_cache: bool = False,
-        skip_remainder_batch: bool = False,
-        grouped_shuffling: bool = False,
-        update_epoch_batch_itr: bool = False,
-    ) -> Any:
-        """Return an iterator over the blocks of all streams; ``max_sentences`` is the number of streams a worker.
-
-        Nothing is filtered, dropped or shuffled: size limits of fairseq's own batching do not apply.
-        """
-        if not isinstance(dataset, StreamDataset):
-            return super().get_batch_iterator(
-                dataset, max_tokens, max_sentences, None, ignore_invalid_inputs, 1, seed, num_shards, shard_id, num_workers, epoch
-            )
-        training = dataset.name == self.cfg.train_subset and self._trains
-        if training:
-            if not max_sentences:
-                raise OptionError("--max-tokens alone does not say how many streams to train on: give --batch-size N")
-            check_streams(dataset, max_sentences, num_shards)
-        if skip_remainder_batch:
-            raise OptionError("--skip-remainder-batch drops text, and every token counts here: leave it out")
-        if not training:
-            self.prepare_scoring(dataset, generates=not self._has_criterion)
-        if not self._trains:
-            dataset.warn_of_unknown()
-        return self._iterate(dataset, max_sentences, num_shards, shard_id, num_workers, epoch, data_buffer_size, seed, training)
-
-    def eval_lm_dataloader(
-        self,
-        dataset: Any,
-        max_tokens: int | None = 36000,
-        batch_size: int | None = None,
-        max_positions: int | None = None,
-        num_shards: int = 1,
-        shard_id: int = 0,
-        num_workers: int = 1,
-        data_buffer_size: int = 10,
-        context_window: int = 0,
-    ) -> Any:
-        """Return the blocks that ``fairseq-eval-lm`` scores: one stream unless ``--batch-size`` says more."""
-        if context_window > 0:
-            raise OptionError("--context-window is not supported: give longer blocks (--tokens-per-sample). Leave it out.")
-        self.prepare_scoring(dataset)
-        itr = self._iterate(dataset, batch_size, num_shards, shard_id, num_workers, 1, data_buffer_size, 1, False)
-        return itr.next_epoch_itr(shuffle=False)
-
-    def _iterate(
-        self,
-        dataset: Any,
-        streams: Any,
-        num_shards: int,
-        shard_id: int,
-        num_workers: int,
-        epoch: int,
-        data_buffer_size: int,
-        seed: int,
-        training: bool,
+        **_: Any,
     ) -> Any:
         dataset.carries_state = all(decoder.carried for decoder in self._decoders)
         self.check_room()
