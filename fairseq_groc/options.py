@@ -68,6 +68,11 @@ def _typed(option: Option, inherited: str) -> tuple[Any, Any]:
     return kind, field(**({"default": II(inherited)} if inherited else given), metadata={"help": option.help + chosen})
 
 
+def described(default: Any, text: str) -> Any:
+    """Return a field of a dataclass by its default and its text in ``--help``."""
+    return field(default=default, metadata={"help": text})
+
+
 HeadConfig = make_dataclass("HeadConfig", as_fields(SHARED_OPTIONS), bases=(FairseqDataclass,))
 SharedHeadConfig = make_dataclass("SharedHeadConfig", as_fields(SHARED_OPTIONS, of_task=True), bases=(FairseqDataclass,))
 

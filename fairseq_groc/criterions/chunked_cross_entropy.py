@@ -1,6 +1,6 @@
 """``chunked_cross_entropy``: fairseq's ``cross_entropy`` with memory flat in the vocabulary."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from fairseq.criterions import register_criterion
@@ -11,6 +11,7 @@ from fairseq_groc.errors import OptionError
 from fairseq_groc.models.word_decoder import WordDecoder
 from fairseq_groc.modules.activation_penalty import activation_penalty
 from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK
+from fairseq_groc.options import described
 from fairseq_groc.registry import expect
 
 
@@ -18,12 +19,12 @@ from fairseq_groc.registry import expect
 class ChunkedCrossEntropyConfig(CrossEntropyCriterionConfig):
     """Options of the criterion."""
 
-    vocabulary_chunk: int = field(default=DEFAULT_CHUNK, metadata={"help": "words whose logits are held at a time"})
-    activation_regularization: float = field(
-        default=0.0, metadata={"help": "in training, so many times the mean square of the encodings h is added (AWD-LSTM: 2)"}
+    vocabulary_chunk: int = described(DEFAULT_CHUNK, "words whose logits are held at a time")
+    activation_regularization: float = described(
+        0.0, "in training, so many times the mean square of the encodings h is added (AWD-LSTM: 2)"
     )
-    temporal_activation_regularization: float = field(
-        default=0.0, metadata={"help": "the same of how h changes from one token to the next (AWD-LSTM: 1)"}
+    temporal_activation_regularization: float = described(
+        0.0, "the same of how h changes from one token to the next (AWD-LSTM: 1)"
     )
 
 

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Set
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, make_dataclass
 from typing import Any
 
 from fairseq.models import (
@@ -26,6 +26,7 @@ from fairseq_groc.options import (
     TRAINING,
     SharedHeadConfig,
     as_fields,
+    described,
     options_of,
     read_numbers,
     refuse_unused,
@@ -40,8 +41,8 @@ from fairseq_groc.registry import check_options, expect
 class SizeConfig(SharedHeadConfig):
     """What every model has besides its word embedding and head."""
 
-    decoder_embed_dim: int = field(default=300, metadata={"help": "embedding size d"})
-    prefix_encoder: str = field(default="lstm", metadata={"help": f"what reads the text: {', '.join(ENCODERS)}"})
+    decoder_embed_dim: int = described(300, "embedding size d")
+    prefix_encoder: str = described("lstm", f"what reads the text: {', '.join(ENCODERS)}")
 
 
 GrocLSTMLanguageModelConfig = make_dataclass("GrocLSTMLanguageModelConfig", as_fields(ENCODERS.options), bases=(SizeConfig,))

@@ -11,6 +11,7 @@ from omegaconf import II
 
 from fairseq_groc.errors import OptionError, shown
 from fairseq_groc.optim.averaged_sgd import AveragedSGD, Averaging
+from fairseq_groc.options import described
 from fairseq_groc.registry import Option, expect, flag
 
 BETAS, EPS = (0.9, 0.999), 1e-8
@@ -39,17 +40,16 @@ class AveragedAdam(Averaging, Adam):
 class NTASGDConfig(FairseqDataclass):
     """Options of the optimizer."""
 
-    nt_asgd_base: ChoiceEnum(["sgd", "adam"]) = field(default="sgd", metadata={"help": "what makes the steps"})
-    non_monotonic_interval: int = field(
-        default=5,
-        metadata={"help": "averaging begins when the validation loss is above one that is older by more epochs than this"},
+    nt_asgd_base: ChoiceEnum(["sgd", "adam"]) = described("sgd", "what makes the steps")
+    non_monotonic_interval: int = described(
+        5, "averaging begins when the validation loss is above one that is older by more epochs than this"
     )
-    average_from_start: bool = field(
-        default=False, metadata={"help": "average from the first update on: AWD-LSTM's finetuning, with --finetune-from-model"}
+    average_from_start: bool = described(
+        False, "average from the first update on: AWD-LSTM's finetuning, with --finetune-from-model"
     )
-    weight_decay: float = field(default=0.0, metadata={"help": "weight decay: in the gradient, with adam decoupled from it"})
-    adam_betas: Any = field(default=BETAS, metadata={"help": "--nt-asgd-base adam: its betas"})
-    adam_eps: float = field(default=EPS, metadata={"help": "--nt-asgd-base adam: its epsilon"})
+    weight_decay: float = described(0.0, "weight decay: in the gradient, with adam decoupled from it")
+    adam_betas: Any = described(BETAS, "--nt-asgd-base adam: its betas")
+    adam_eps: float = described(EPS, "--nt-asgd-base adam: its epsilon")
     lr: Any = field(default=II("optimization.lr"))
     fp16: bool = II("common.fp16")
     bf16: bool = II("common.bf16")
