@@ -187,29 +187,19 @@ def _report(
     """Print the word error rates of each score, of the mixture, and of the best there is."""
     known = np.array([nbest.ids[number] in references for number in nbest.utterance])
     parts = {"tuned on": tuned_on, "others": known & ~tuned_on}
+
+    def rates(name: str, features: Floats, weights: Floats) -> list[str]:
+        row = [name]
+        for part in parts.values():
+            total = sum(len(references[nbest.ids[number]].split()) for number in set(nbest.utterance[part].tolist()))
+            wrong = total_errors(nbest, features, errors, part, weights)
+            row.append(f"{wrong / total:.2%}" if total else "")
+        return row
+
     alone = np.eye(len(names))
-    rows = [
-        [name, *_rates(nbest, features, alone[i], errors, parts, references)] for i, name in enumerate(names) if name != WORDS
-    ]
-    rows.append(["mixture", *_rates(nbest, features, weights, errors, parts, references)])
-    oracle = -errors[:, None].astype(np.float64)
-    rows.append(["best there is", *_rates(nbest, oracle, np.ones(1), errors, parts, references)])
+    rows = [rates(name, features, alone[i]) for i, name in enumerate(names) if name != WORDS]
+    rows.append(rates("mixture", features, weights))
+    rows.append(rates("best there is", -errors[:, None].astype(np.float64), np.ones(1)))
     counts = [f"{len(set(nbest.utterance[part].tolist())):,}" for part in parts.values()]
     print(aligned(["word error rate", *parts], [*rows, ["utterances", *counts]]))
     print("--weights " + ",".join(f"{name}={weight:.6g}" for name, weight in zip(names, weights, strict=True)))
-
-
-def _rates(
-    nbest: NBest,
-    features: Floats,
-    weights: Floats,
-    errors: NDArray[np.int64],
-    parts: dict[str, NDArray[np.bool_]],
-    references: dict[str, str],
-) -> list[str]:
-    found = []
-    for part in parts.values():
-        total = sum(len(references[nbest.ids[number]].split()) for number in set(nbest.utterance[part].tolist()))
-        wrong = total_errors(nbest, features, errors, part, weights)
-        found.append(f"{wrong / total:.2%}" if total else "")
-    return found
