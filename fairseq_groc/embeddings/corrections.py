@@ -47,7 +47,7 @@ class Corrections(nn.Module):
         self._have: Tensor | None = None  # in training: mask (V) of those that have one or get one
         self._chance = torch.zeros(0)  # in training: of each word to go without in a step, (V)
         self._kept: Tensor | None = None  # m, (V, 1)
-        self.register_load_state_dict_post_hook(_look_again)
+        self.register_load_state_dict_post_hook(Corrections.look_again)
 
     def begin(self, occurrences: Tensor, least: int = 1) -> int:
         """Let words of a training text get a correction, those that it has often enough; return how many.
@@ -63,7 +63,7 @@ class Corrections(nn.Module):
         """Return the mask (V) of words that have a correction."""
         return self.rows.weight.detach().any(1) | self.bias.weight.detach().any(1)
 
-    def look_again(self) -> None:
+    def look_again(self, _: Any = None) -> None:
         """Find out which words have a correction, after they were loaded."""
         self._have = None
         logger.info(f"corrections: {int(self.present().sum()):,} of {len(self.rows.weight):,} words of the dictionary have one")
@@ -100,7 +100,3 @@ class Corrections(nn.Module):
         if self.where == "output":
             return inputs, corrected, bias
         return corrected if outputs is inputs else torch.addcmul(inputs, rows, m), corrected, bias
-
-
-def _look_again(corrections: Corrections, _: Any) -> None:
-    corrections.look_again()
