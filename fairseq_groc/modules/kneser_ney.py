@@ -64,10 +64,6 @@ class NGrams(NamedTuple):
     def size(self) -> int:
         return len(self.shares)
 
-    def begin(self, end: int) -> NDArray[np.int64]:
-        """Return the history of a line's first word, (n - 1), from the word that ends lines."""
-        return np.array([end, *[-1] * (self.order - 2)][: self.order - 1], dtype=np.int64)
-
     def histories(self, numbers: NDArray[Any], before: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the history after each word of a text, (n - 1, T): of each length the place of the n-gram that ends there.
 

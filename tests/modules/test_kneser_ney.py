@@ -24,6 +24,11 @@ def flat(lines):
     return np.array([word for line in lines for word in [*line, END]])
 
 
+def begin_of(ngrams):
+    """Return the history of a line's first word."""
+    return ngrams.histories(np.array([END]), np.full(ngrams.order - 1, -1))[:, -1]
+
+
 class Slow:
     """The formulas with dictionaries, one word at a time."""
 
@@ -84,7 +89,7 @@ def test_it_is_the_papers(order):
     assert rough == [n for n in range(1, order + 1) if slow.discounts[n] == FALLBACK] and len(rough) < max(order, 2)
     tried = text_of(40, seed=2)
     text = flat(tried)
-    begin = ngrams.begin(END)
+    begin = begin_of(ngrams)
     histories = ngrams.histories(np.concatenate([[END], text[:-1]]), begin * 0 - 1)
     words = [[END, *line, END] for line in tried]
     expected = [slow.p(line[i], tuple(line[:i])) for line in words for i in range(1, len(line))]
@@ -105,7 +110,7 @@ def test_lines_by_themselves_are_the_running_text():
     lines = text_of(100)
     ngrams, _ = train(flat(lines), V, END, 4)
     text = flat(lines)
-    running = ngrams.distributions(ngrams.histories(np.concatenate([[END], text[:-1]]), ngrams.begin(END)))
+    running = ngrams.distributions(ngrams.histories(np.concatenate([[END], text[:-1]]), begin_of(ngrams)))
     by_line = [ngrams.distributions(ngrams.histories(np.array([END, *line]), np.full(3, -1))) for line in lines]
     np.testing.assert_array_equal(running, np.concatenate(by_line))
 
@@ -114,8 +119,8 @@ def test_lines_by_themselves_are_the_running_text():
 def test_a_history_goes_on_from_where_it_ended(order):
     text = flat(text_of(30))
     ngrams, _ = train(text, V, END, order)
-    whole = ngrams.histories(text, ngrams.begin(END))
-    state, parts = ngrams.begin(END), []
+    whole = ngrams.histories(text, begin_of(ngrams))
+    state, parts = begin_of(ngrams), []
     for part in np.split(text, [1, 2, 7, 40]):
         parts.append(ngrams.histories(part, state))
         state = parts[-1][:, -1]
@@ -126,7 +131,7 @@ def test_words_that_training_lacks_share_the_uniform_distribution():
     """With two more of them everything sums to 1 as well; as a history they are as nothing."""
     text = flat(text_of(50))
     ngrams, _ = train(text, V, END, 3)
-    histories = ngrams.histories(np.array([END, 3, -1, 4, 5]), ngrams.begin(END))
+    histories = ngrams.histories(np.array([END, 3, -1, 4, 5]), begin_of(ngrams))
     all_words = np.array([*range(V), -1, -1])
     for position in range(5):
         here = np.repeat(histories[:, position : position + 1], V + 2, axis=1)
