@@ -16,7 +16,7 @@ SUFFIXES = ("", "s", "ed", "ing", "ly", "ness")
 
 def words_of(wordnet: WordNetLexicon, size: int):
     """Return *size* dictionary entries: WordNet's single words, then these with common endings."""
-    names = sorted({name for name in wordnet.names() if "_" not in name})
+    names = sorted({name for name in wordnet.database.all_lemma_names() if "_" not in name})
     words = list(SPECIAL)
     for suffix in SUFFIXES:
         words += [name + suffix for name in names]

@@ -134,15 +134,10 @@ class WordNetLexicon:
                 f"{self.path}: no {missing[0]}, which says how often each sense is used. Give the folder of a whole WordNet, or "
                 f"--lexicon-path {NOUNS_FIRST}, which does without."
             )
-        self._wordnet = _reader(self.path)
+        self.database = _reader(self.path)  # NLTK's
 
     def fingerprint(self) -> str:
         return f"wordnet-by-use-{self._digest()}"
-
-    @property
-    def database(self) -> Any:
-        """NLTK's reader."""
-        return self._wordnet
 
     def _digest(self) -> str:
         digest = hashlib.sha256()
@@ -165,8 +160,8 @@ class WordNetLexicon:
 
     def _senses(self, word: str) -> list[Any]:
         """Return the senses of a lower-cased word, the most used first."""
-        senses = self._wordnet.synsets(word)
-        forms = {form for pos in "nvar" for form in self._wordnet._morphy(word, pos)}  # morphy() gives the first alone
+        senses = self.database.synsets(word)
+        forms = {form for pos in "nvar" for form in self.database._morphy(word, pos)}  # morphy() gives the first alone
         return sorted(senses, key=lambda sense: -sum(lemma.count() for lemma in sense.lemmas() if lemma.name().lower() in forms))
 
     def _definition(self, sense: Any) -> str:
@@ -183,14 +178,10 @@ class WordNetLexicon:
         yield from _synonyms(senses)
         yield from _hyponyms(senses)
 
-    def names(self) -> Iterator[str]:
-        """Yield every lemma of the database."""
-        return iter(self._wordnet.all_lemma_names())
-
     def examples(self) -> Iterator[tuple[str, str]]:
         """Yield ``(part of speech, example sentence)`` for every usage example of the database."""
         for pos in "nvar":
-            for sense in self._wordnet.all_synsets(pos):
+            for sense in self.database.all_synsets(pos):
                 for example in sense.examples():
                     yield pos, example
 
@@ -209,7 +200,7 @@ class NounsFirstLexicon(WordNetLexicon):
         return f"wordnet-{self._digest()}"
 
     def _senses(self, word: str) -> list[Any]:
-        return self._wordnet.synsets(word)
+        return self.database.synsets(word)
 
     def _definition(self, sense: Any) -> str:
         return sense.definition()

@@ -36,7 +36,7 @@ class FirstExamples(WordNetLexicon):
 
     def examples(self):
         for pos in "nvar":
-            senses = self._wordnet.all_synsets(pos)
+            senses = self.database.all_synsets(pos)
             yield from itertools.islice(((pos, example) for sense in senses for example in sense.examples()), 250)
 
 
