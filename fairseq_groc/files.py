@@ -1,6 +1,7 @@
 """Files: written whole or not at all, to places that were looked at before the work; read only as they were written."""
 
 import codecs
+import hashlib
 import logging
 import os
 import uuid
@@ -79,6 +80,22 @@ def check_place(option: str, path: Path) -> None:
         raise OptionError(f"{option} {path}: there is no folder {folder}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise OptionError(f"{option} {path}: nothing may be written to {folder}")
+
+
+def chunks(path: Path) -> Iterator[bytes]:
+    """Yield what is in a file, little by little."""
+    with open(path, "rb") as file:
+        while chunk := file.read(1 << 20):
+            yield chunk
+
+
+def digest(*paths: Path, first: bytes = b"") -> str:
+    """Return the SHA-256 of some bytes and of files, one after the other."""
+    total = hashlib.sha256(first)
+    for path in paths:
+        for chunk in chunks(path):
+            total.update(chunk)
+    return total.hexdigest()
 
 
 def has_mark(head: bytes, name: str) -> bool:

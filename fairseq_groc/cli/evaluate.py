@@ -22,7 +22,7 @@ from fairseq_groc.arguments import (
     natural,
     positive,
 )
-from fairseq_groc.data.fingerprint import digest, trained_words
+from fairseq_groc.data.fingerprint import trained_words
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.data.text import checked, read_lines
 from fairseq_groc.errors import DataError, OptionError
@@ -32,7 +32,7 @@ from fairseq_groc.evaluation.loading import leave_out_corrections, open_model, r
 from fairseq_groc.evaluation.report import add, perplexities, tally, text_table, texts_table
 from fairseq_groc.evaluation.results import check_out, write_json
 from fairseq_groc.evaluation.scoring import Place, score
-from fairseq_groc.files import check_place
+from fairseq_groc.files import check_place, digest
 from fairseq_groc.logs import begin_worker
 
 logger = logging.getLogger(__name__)

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from fairseq_groc.adapters.arpa import save_arpa
 from fairseq_groc.adapters.ngram_file import END, FILE, save_ngrams
 from fairseq_groc.arguments import add_out, positive
-from fairseq_groc.data.fingerprint import digest, folder_dictionary
+from fairseq_groc.data.fingerprint import folder_dictionary
 from fairseq_groc.data.stream_dataset import StreamDataset, open_text
 from fairseq_groc.dictionary import real_words
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.report import PARTS, perplexities, tally
 from fairseq_groc.evaluation.results import check_out, write_json
-from fairseq_groc.files import check_place
+from fairseq_groc.files import check_place, digest
 from fairseq_groc.modules.kneser_ney import FALLBACK, NGrams, train
 
 logger = logging.getLogger(__name__)

@@ -15,12 +15,11 @@ from torch import Tensor
 from fairseq_groc.adapters.store import REMEDY, EntryStore
 from fairseq_groc.arguments import add_text
 from fairseq_groc.contexts.schema import Contexts
-from fairseq_groc.data.fingerprint import digest
 from fairseq_groc.dictionary import EOS
 from fairseq_groc.errors import CacheError, DataError
 from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.scoring import Place, blocks
-from fairseq_groc.files import check_archive, replace_file, writing_to
+from fairseq_groc.files import check_archive, digest, replace_file, writing_to
 
 logger = logging.getLogger(__name__)
 COMMIT = 10  # seconds between commits

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fairseq_groc.contexts.variables import SplitContexts, Variable
 from fairseq_groc.errors import DataError
+from fairseq_groc.files import digest
 
 FILE = "context.json"
 FORMAT = 1
@@ -97,12 +98,7 @@ def _text_digest(lengths: NDArray[Any]) -> str:
 
 def _digest(prefix: Path, variables: Any, earlier: Any) -> str:
     """Return the SHA-256 of what is known of a split: the variables as JSON, then both files."""
-    total = hashlib.sha256(json.dumps([variables, earlier] if earlier else variables).encode())
-    for path in _paths(prefix):
-        with open(path, "rb") as file:
-            while piece := file.read(1 << 20):
-                total.update(piece)
-    return total.hexdigest()
+    return digest(*_paths(prefix), first=json.dumps([variables, earlier] if earlier else variables).encode())
 
 
 def _note(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, dict[str, Any]]]:

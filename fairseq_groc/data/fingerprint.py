@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from fairseq_groc.data.naming import NamingDictionary
 from fairseq_groc.dictionary import load_dictionary, words_fingerprint
 from fairseq_groc.errors import DataError
+from fairseq_groc.files import chunks
 from fairseq_groc.pieces import MARKS
 
 FILE = "binarised.json"
@@ -129,8 +129,8 @@ def _checksum(prefix: Path) -> int:
 def _crc(*stamped: tuple[Path, int, int]) -> int:
     total = 0
     for path, *_ in stamped:
-        for piece in pieces(path):
-            total = zlib.crc32(piece, total)
+        for chunk in chunks(path):
+            total = zlib.crc32(chunk, total)
     return total
 
 
@@ -154,19 +154,3 @@ def _note(folder: Path) -> dict[str, Any]:
 
 def _unreadable(folder: Path) -> DataError:
     return DataError(f"{folder / FILE} is not readable. Binarise the text again: scripts/preprocess.sh.")
-
-
-def digest(*paths: Path) -> str:
-    """Return the SHA-256 of files, one after the other."""
-    total = hashlib.sha256()
-    for path in paths:
-        for piece in pieces(path):
-            total.update(piece)
-    return total.hexdigest()
-
-
-def pieces(path: Path) -> Iterator[bytes]:
-    """Yield what is in a file, little by little."""
-    with open(path, "rb") as file:
-        while piece := file.read(1 << 20):
-            yield piece

@@ -11,8 +11,8 @@ import numpy as np
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset, _dtype_header_code, best_fitting_int_dtype
 
-from fairseq_groc.data.fingerprint import pieces
 from fairseq_groc.errors import DataError
+from fairseq_groc.files import chunks
 
 _NUMBER = "i"  # of words that have no place in the dictionary yet: int32
 
@@ -60,8 +60,8 @@ class Numbering:
         kind = np.dtype(best_fitting_int_dtype(len(dictionary)))
         entries = np.array([dictionary.index(word) for word in self._numbers], kind)
         with open(f"{prefix}.bin", "wb") as file:
-            for piece in pieces(text.path):
-                file.write(entries[np.frombuffer(piece, _NUMBER)].data)
+            for chunk in chunks(text.path):
+                file.write(entries[np.frombuffer(chunk, _NUMBER)].data)
         lengths = np.frombuffer(text.lengths, _NUMBER)
         with open(f"{prefix}.idx", "wb") as file:
             file.write(MMapIndexedDataset.Index._HDR_MAGIC + struct.pack("<QBQ", 1, _dtype_header_code(kind), len(lengths)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import logging
 import os
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_groc.errors import LexiconError
+from fairseq_groc.files import digest
 from fairseq_groc.lexicon.base import Entry, Relation, gloss_words, register_lexicon
 from fairseq_groc.logs import NOTICE
 
@@ -140,10 +140,7 @@ class WordNetLexicon:
         return f"wordnet-by-use-{self._digest()}"
 
     def _digest(self) -> str:
-        digest = hashlib.sha256()
-        for name in self._files:
-            digest.update((self.path / name).read_bytes())
-        return digest.hexdigest()[:16]
+        return digest(*(self.path / name for name in self._files))[:16]
 
     def lookup(self, word: str, max_relations: int, max_definition: int) -> Entry:
         senses = self._senses(word.lower()) if word.strip() else []

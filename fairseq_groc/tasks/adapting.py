@@ -8,10 +8,11 @@ import torch
 from fairseq import utils
 
 from fairseq_groc.adapters import Adapter, AdapterSettings
-from fairseq_groc.data.fingerprint import digest, trained_words
+from fairseq_groc.data.fingerprint import trained_words
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.dictionary import real_words
 from fairseq_groc.errors import DataError
+from fairseq_groc.files import digest
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from unittest.mock import ANY
 import pytest
 from cli_helpers import PLUGIN, evaluated, perplexity, tokens_of
 
-from fairseq_groc.data.fingerprint import digest
 from fairseq_groc.evaluation.loading import load
+from fairseq_groc.files import digest
 
 RATE = ["--dynamic-rate", "2e-3", "--dynamic-decay", "0.01"]
 OTHERS = ["--uniform-weight", "0.05", "--local-weight", "0.1"]
