@@ -177,13 +177,13 @@ class Scorer:
     def allowed(self, vocabulary: Words | None) -> Allowed:
         """Return what a call may predict; words that the model lacks are in it afterwards."""
         if vocabulary is None:
-            return Allowed()
+            return None
         if self.open is not None:
             raise OptionError("vocabulary: with open_vocabulary=True any word may come. Leave one of them out.")
         words = self.vocabularies.checked(vocabulary)
         numbers = self._enter(words, None, of_calls=True)
         self.vocabularies.warn_of_impossible(words, numbers)
-        return Allowed(frozenset(numbers))
+        return frozenset(numbers)
 
     def _enter(self, words: Sequence[str], entries: Any, of_calls: bool) -> list[int]:
         if of_calls and not self.vocabularies.lacking(words):  # numbers never change

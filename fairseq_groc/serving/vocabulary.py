@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,16 +15,8 @@ from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.lexicon.base import Entry
 
 logger = logging.getLogger(__name__)
-
-
-class Allowed(NamedTuple):
-    """What a call may predict.
-
-    Args:
-        numbers: of its words, besides ``</s>`` and ``<unk>``; None: all that are not single calls' own
-    """
-
-    numbers: frozenset[int] | None = None
+# numbers of words that a call may predict, besides ``</s>`` and ``<unk>``; None: all that are not single calls' own
+Allowed = frozenset[int] | None
 
 
 class CallVocabularies:
@@ -82,21 +74,20 @@ class CallVocabularies:
     def limit(self, allowed: Allowed) -> Tensor | None:
         """Return the mask (V) of words that a call must not predict, as the vocabulary is now; None: it may predict all."""
         dictionary, impossible = self._decoder.dictionary, self._decoder.matrices.impossible
-        if allowed.numbers is None:
+        if allowed is None:
             if not self.of_calls:
                 return None
             limit = torch.zeros_like(impossible)
             limit[list(self.of_calls)] = True
             return limit
         limit = torch.ones_like(impossible)
-        limit[[dictionary.eos(), dictionary.unk(), *allowed.numbers]] = False
+        limit[[dictionary.eos(), dictionary.unk(), *allowed]] = False
         return limit
 
     def number(self, word: str, allowed: Allowed) -> int | None:
         """Return a word's number; None: the call's vocabulary lacks it."""
         number: int | None = self._decoder.dictionary.indices.get(word)
-        own = allowed.numbers or ()
-        return None if number in self.of_calls and number not in own else number
+        return None if number in self.of_calls and number not in (allowed or ()) else number
 
     def numbers(self, lines: Sequence[Sequence[str]], allowed: Allowed) -> list[list[int]]:
         """Return lines of words as numbers, ``</s>`` behind each; words that are lacking are ``<unk>`` and warned of."""
