@@ -37,6 +37,11 @@ def shown(text: str) -> str:
     return repr(text) if len(text) <= LONGEST else f"{text[:LONGEST]!r}... ({len(text):,} characters)"
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number of things as messages have it: 1 line, 2 lines."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def refuse(message: str) -> NoReturn:
     """Raise an OptionError that is logged, too: in loading, fairseq-train ends with an error of its own."""
     logger.error(message)

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from fairseq_groc.contexts.variables import UNKNOWN, SplitContexts, Variable
-from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.errors import DataError, OptionError, counted
 
 REMEDY = "Leave it out, or name the data of the model that is finetuned (--vocabulary-from, --known)."
 
@@ -70,14 +70,14 @@ def _category(
         counts += own._replace(counts=tuple(np.bincount(column, minlength=len(own.values) + 1)[1:].tolist())).counted
     if counts[UNKNOWN]:
         raise OptionError(
-            f"{where}: {_count(counts[UNKNOWN], 'line')} with {UNKNOWN}, by which models call any other value. "
+            f"{where}: {counted(counts[UNKNOWN], 'line')} with {UNKNOWN}, by which models call any other value. "
             "Leave these cells empty."
         )
     kept = {value: count for value, count in counts.most_common() if count >= max(threshold, 1)}
     if (seen := len(counts)) < 2:
-        raise OptionError(f"{where}: has {_count(seen, 'value')} in the training lines: expected two or more. {REMEDY}")
+        raise OptionError(f"{where}: has {counted(seen, 'value')} in the training lines: expected two or more. {REMEDY}")
     if len(kept) < 2:
-        enough = f"{_count(len(kept), 'value')} of {seen:,} in {_count(threshold, 'training line')} or more"
+        enough = f"{counted(len(kept), 'value')} of {seen:,} in {counted(threshold, 'training line')} or more"
         raise OptionError(f"{where}: has {enough}: expected two. Give a smaller --context-threshold, or leave it out.")
     rest = lines - sum(kept.values())
     unknown = rest if before or rest >= min(kept.values()) else 0  # that of an earlier training has a vector already
@@ -99,7 +99,3 @@ def _number(variable: Variable, arrays: SplitContexts) -> Variable:
             f"{where}: its numbers reach from {known.min():g} to {known.max():g}, too far to compute with: scale them"
         )
     return variable if variable.kind == "cycle" else variable._replace(mean=mean, deviation=deviation)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

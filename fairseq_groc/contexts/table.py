@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_groc.errors import DataError, number_in, shown
+from fairseq_groc.errors import DataError, counted, number_in, shown
 
 NAME = r"[^\W\d][\w.-]*"  # what --context NAME=VALUE,NAME=VALUE and --context-cyclic NAME:PERIOD can say
 
@@ -87,17 +87,13 @@ def read_table(path: str) -> Table:
         cells = line.split("\t")
         if len(cells) != len(names):
             raise DataError(
-                f"{path}:{rows + 1}: has {_cells(len(cells))}, and the first row names {_cells(len(names), 'column')}: expected "
-                "one tab less than columns, with nothing between two tabs where a value is missing"
+                f"{path}:{rows + 1}: has {counted(len(cells), 'cell')}, and the first row names {counted(len(names), 'column')}: "
+                "expected one tab less than columns, with nothing between two tabs where a value is missing"
             )
         for cell, known, column in zip(cells, numbers, codes, strict=True):
             column.append(known.setdefault(cell.strip(), len(known)))
     columns = (Column(n, tuple(v), np.array(c, np.int32)) for n, v, c in zip(names, numbers, codes, strict=True))
     return Table(path, tuple(columns), rows)
-
-
-def _cells(count: int, what: str = "cell") -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _names(path: str, header: str) -> list[str]:
