@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_groc.contexts.variables import UNKNOWN, Variable
+from fairseq_groc.contexts.variables import UNKNOWN, Variable, by_kind
 from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.errors import refuse
 from fairseq_groc.modules.packed_state import pack, unpack
@@ -42,8 +42,7 @@ class ContextEmbedding(nn.Module):
     def __init__(self, variables: Sequence[Variable], dim: int, dropout: float = 0.0):
         super().__init__()
         self.variables, self.dim, self.dropout = tuple(variables), dim, dropout
-        categories = [one for one in variables if one.kind == "category"]
-        numbers = [one for one in variables if one.kind != "category"]
+        categories, numbers = by_kind(variables)
         self.tables = nn.ModuleList(WordRows([UNKNOWN, *one.values], dim) for one in categories)
         self.numeric = nn.ModuleList(nn.Linear(1 if one.kind == "number" else 2, dim) for one in numbers)
         count = len(categories) + len(numbers)
