@@ -113,8 +113,6 @@ class Memory:
     def __init__(self, adapter: Adapter):
         self._adapter = adapter
         self._adapters = adapter.new_adapters()
-        weights = adapter.settings.caches()
-        self._caches = [(weights[name], one) for name, one in self._adapters.items() if isinstance(one, Cache)]
         self._pending: Tensor | None = None
         self._read: tuple[Tensor, Tensor] | None = None  # tokens and h of the block before
 
@@ -128,7 +126,8 @@ class Memory:
             beyond: mask (V) of words that may not be predicted; None: all may
         """
         h = h.detach().float()
-        if not self._caches:
+        weights = self._adapter.settings.caches()
+        if not weights:
             return View(self._adapter, self, [], (h.size(0), h.size(1)))
         read = tokens.masked_fill(tokens == padding, -1)
         said = read if beyond is None else read.masked_fill(beyond.to(tokens.device)[tokens], -1)
@@ -137,7 +136,8 @@ class Memory:
         first = torch.zeros_like(h[:, :1]) if self._pending is None else self._pending
         keys = torch.cat([first, h[:, :-1]], dim=1)
         self._pending = h[:, -1:]
-        rows = [(weight, cache, cache.see(h, keys, read if cache.reads_all else said)) for weight, cache in self._caches]
+        caches = [(weights[name], one) for name, one in self._adapters.items() if isinstance(one, Cache)]
+        rows = [(weight, cache, cache.see(h, keys, read if cache.reads_all else said)) for weight, cache in caches]
         return View(self._adapter, self, rows, (h.size(0), h.size(1)))
 
     @contextmanager
@@ -177,8 +177,6 @@ class Memory:
         else:
             order = torch.arange(0 if self._read is None else len(self._read[0]))
         twin._adapters = {name: one.forked(order) for name, one in self._adapters.items()}
-        weights = self._adapter.settings.caches()
-        twin._caches = [(weights[name], one) for name, one in twin._adapters.items() if isinstance(one, Cache)]
         return twin
 
     def reorder(self, order: Tensor) -> None:
