@@ -10,7 +10,7 @@ import numpy as np
 
 from fairseq_groc.arguments import add_out, natural, share, whole
 from fairseq_groc.errors import DataError, OptionError, shown
-from fairseq_groc.evaluation.comparison import Seeds, paired_bootstrap, seeds
+from fairseq_groc.evaluation.comparison import paired_bootstrap, seeds
 from fairseq_groc.evaluation.line_losses import NATS, PARTS, TOKENS, Sums, read_losses
 from fairseq_groc.evaluation.report import PARTS as NAMES
 from fairseq_groc.evaluation.results import aligned, check_out, write_json
@@ -133,7 +133,5 @@ def table(compared: dict[str, dict[str, Any]]) -> str:
 
 def spread(of: dict[str, Any]) -> str:
     """Return the mean over seeds, and their standard deviation where there are several."""
-    one = Seeds(**of)
-    if one.deviation is None:
-        return f"{one.mean:,.2f}"
-    return f"{one.mean:,.2f} ± {one.deviation:.2f} (n = {len(one.perplexities)})"
+    mean = f"{of['mean']:,.2f}"
+    return mean if of["deviation"] is None else f"{mean} ± {of['deviation']:.2f} (n = {len(of['perplexities'])})"
