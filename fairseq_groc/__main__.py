@@ -83,7 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         show_log()
         with at_least(of_commands(common.verbose)):
             _import_user_module(common)
-            code = _run(_parser().parse_args(arguments))
+            args = _parser().parse_args(arguments)
+            code = COMMANDS[args.command.replace("-", "_")].run(args) or 0
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # whoever reads the output has enough
@@ -148,10 +149,6 @@ def _listed() -> str:
     for name, command in COMMANDS.items():
         listed[command.group].append(wrapped.fill(f"  {name.replace('_', '-'):<16}  {command.help}"))
     return "\n\n".join(map("\n".join, listed.values()))
-
-
-def _run(args: Namespace) -> int:
-    return COMMANDS[args.command.replace("-", "_")].run(args) or 0
 
 
 if __name__ == "__main__":
