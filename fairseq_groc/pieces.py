@@ -4,8 +4,6 @@ A mark is no letter. It says that one end of a piece is one of its word: sentenc
 subword-nmt those that do not end one.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 BEGINS, GOES_ON = "\u2581", "@@"  # sentencepiece (Kudo and Richardson 2018), subword-nmt (Sennrich et al. 2016)

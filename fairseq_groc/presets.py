@@ -3,8 +3,6 @@
 Data alone: architectures, YAML and the table in docs/presets.md are made from it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Names that options take, the package's and those of a ``--user-dir``, and the options that what they name brings."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, TypeVar

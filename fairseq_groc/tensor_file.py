@@ -1,7 +1,5 @@
 """Tensors and what is known of them in one file of safetensors: mapped into memory, and read only as they were written."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@ At the targets alone it costs a few calls of kenlm a word; whole distributions, 
 of the file. T: positions; V: words; n: the order; N: n-grams of one length L.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

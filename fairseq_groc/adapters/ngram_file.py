@@ -4,8 +4,6 @@ The file: 8 bytes that say what it is, the length of the header (uint64), the ch
 header in JSON, and the arrays, each from a multiple of 64 bytes on.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 import zlib

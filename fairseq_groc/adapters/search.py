@@ -3,8 +3,6 @@
 Q: queries; K: neighbours; n: entries; d: size of a key.
 """
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

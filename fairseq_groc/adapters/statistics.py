@@ -3,8 +3,6 @@
 There is a file for each model and choice of what changes. What a word has its own of moves by word to other dictionaries.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path

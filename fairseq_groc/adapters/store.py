@@ -3,8 +3,6 @@
 n: entries; d: size of a key.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """Contexts beside a binarised text: ``context.json``, and two arrays for each split, which are mapped into memory."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What a model is to know of a variable: from its training lines, and from those of the model that is finetuned."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

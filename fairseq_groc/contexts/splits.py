@@ -1,7 +1,5 @@
 """Contexts of the texts of a data folder, from the tables that a user gives: read, held against each other and the texts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Contexts as a user writes them: a tab-separated table beside a text, names of columns first, then a row a line."""
 
-from __future__ import annotations
-
 import math
 import re
 from array import array

@@ -1,7 +1,5 @@
 """Contexts as a user types them: ``topic=sports,year=1990``."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import re

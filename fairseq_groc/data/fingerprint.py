@@ -1,7 +1,5 @@
 """What a folder was binarised from: binarised text is numbers, and says nothing of its words, nor whether it is whole."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

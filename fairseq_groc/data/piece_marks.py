@@ -1,7 +1,5 @@
 """Which mark the pieces of a folder that is being made have."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A fairseq dataset of contiguous streams, each token predicted exactly once."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 import os

@@ -5,8 +5,6 @@ batch; it is read block after block with the state carried over. A text is one g
 independent, many groups of lines.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 V: words; w: width of a correction; d: embedding size.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from typing import Any

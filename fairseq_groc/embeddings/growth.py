@@ -3,8 +3,6 @@
 V: words; n: words that are added.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 

@@ -4,8 +4,6 @@ V: words; F: forms; d: embedding size. Which steps are frozen, and which forms h
 the update) alone, so it is the same on every worker and after resuming.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 

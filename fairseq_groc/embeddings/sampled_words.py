@@ -3,8 +3,6 @@
 V: words; n: words composed in a step; d: embedding size.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """The states of the prefix encoder that are carried from block to block."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

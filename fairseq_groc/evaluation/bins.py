@@ -3,8 +3,6 @@
 n: tokens of a text; V: vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """How many characters and bytes the raw text has that was scored, words or pieces of words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 L: lines; R: resamples.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Statistics of a training text's gradients, which dynamic evaluation divides by (Krause et al. 2018, section 4)."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a model makes of lines in contexts that need not be theirs. n: lines; C: contexts; V: vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any

@@ -3,8 +3,6 @@
 L: lines; n: tokens.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path

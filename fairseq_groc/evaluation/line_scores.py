@@ -1,7 +1,5 @@
 """Log-probabilities of lines, each by itself or in a running text. T: tokens; V: vocabulary."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Lines of a file that are scored one by one: what of each is text, and what it says of its context."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

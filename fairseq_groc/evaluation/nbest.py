@@ -3,8 +3,6 @@
 N: hypotheses of all utterances; U: utterances; F: features, the scores and the number of words.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

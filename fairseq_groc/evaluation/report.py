@@ -1,7 +1,5 @@
 """An honest report: every token counted once, the impossible as infinite, known words, new words and ``<unk>`` apart."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 n: tokens; B: streams; T: positions of a block; V: vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any

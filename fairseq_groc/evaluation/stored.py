@@ -1,7 +1,5 @@
 """What evaluation keeps on disk for a model over a vocabulary: tuned settings of adapters."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """Learning curves from the log of ``fairseq-train``, as ``--log-format simple`` and ``json`` write it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Word error rates of n-best lists, and the weights of scores that make them small. N: hypotheses; U: utterances; F: features."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Sequence
 from typing import Any

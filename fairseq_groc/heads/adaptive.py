@@ -1,7 +1,5 @@
 """Heads over frequency bins: every word scored, or a true adaptive softmax."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

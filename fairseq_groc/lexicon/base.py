@@ -1,7 +1,5 @@
 """What a lexicon is: something that says which other words a word is made of."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A lexicon from a plain file: tab-separated values or JSON lines."""
 
-from __future__ import annotations
-
 import codecs
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """A lexicon that finds inflected words by their dictionary forms, which the package simplemma knows in some 50 languages."""
 
-from __future__ import annotations
-
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.base import Entry, Lexicon, Relation
 from fairseq_groc.lexicon.senses import SenseLexicon

@@ -1,7 +1,5 @@
 """WordNet 3.0's senses by their numbers, which the lexicons of other languages name."""
 
-from __future__ import annotations
-
 import bisect
 import functools
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A lexicon of whole words, for a vocabulary of pieces of words."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from fairseq_groc.lexicon.base import Entry, Lexicon

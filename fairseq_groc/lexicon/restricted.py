@@ -1,7 +1,5 @@
 """A lexicon that knows no other words than a vocabulary's, to see what the others are worth."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 

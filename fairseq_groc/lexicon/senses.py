@@ -1,7 +1,5 @@
 """What lexicons of senses in any one language share: from a word's senses to its entry."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any

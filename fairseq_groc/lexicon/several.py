@@ -1,7 +1,5 @@
 """Several lexicons as one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from fairseq_groc.lexicon.base import Entry, Lexicon

@@ -1,7 +1,5 @@
 """The file of lexicon tables beside the binarised data: written whole or not at all, checked whenever it is read."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """A lexicon in any language from the database of the package wn (https://pypi.org/project/wn)."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from typing import Any

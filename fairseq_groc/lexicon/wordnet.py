@@ -1,7 +1,5 @@
 """WordNet as a lexicon, read through NLTK."""
 
-from __future__ import annotations
-
 import io
 import logging
 import os

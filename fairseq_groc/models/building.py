@@ -1,7 +1,5 @@
 """Put a word embedding and a head together by name."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

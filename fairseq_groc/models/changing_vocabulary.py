@@ -1,7 +1,5 @@
 """Change a language model's vocabulary while it runs: add words, limit what is predicted."""
 
-from __future__ import annotations
-
 import hashlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence

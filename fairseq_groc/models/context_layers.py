@@ -1,7 +1,5 @@
 """Where a language model meets the contexts of its lines, whatever model it is. B: batch; T: time; k: size of c."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

@@ -4,8 +4,6 @@ The parameters themselves are never changed, so whoever reads them between two b
 B: streams; T: positions; V: vocabulary; d: size of h.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any

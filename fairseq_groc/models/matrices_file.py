@@ -1,7 +1,5 @@
 """Matrices of a vocabulary on disk, so that it need not be encoded again, and as word2vec text for other tools."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ A model reads through ``InputLayer`` and predicts through ``OutputLayer``; both 
 belongs to the model, not to them. T: time; B: batch.
 """
 
-from __future__ import annotations
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """Word embedding and head over one vocabulary: the matrices that a language model reads from and predicts with."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A cheap sign that numbers have changed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -7,8 +7,6 @@ positions in chunks, and on CPUs it is slower: benchmarks/losses.py), and the Tr
 are for GPUs and could not be run.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any

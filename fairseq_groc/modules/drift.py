@@ -3,8 +3,6 @@
 F: rows; C: columns; k: coordinates of a row.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

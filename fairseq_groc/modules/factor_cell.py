@@ -3,8 +3,6 @@
 T: time; B: streams; e: size of the inputs; d: units; k: size of a context's vector c; r: rank; C: distinct contexts.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -3,8 +3,6 @@
 Every kernel works in one fixed order, so results do not depend on the number of threads but for ``convolve_backward``.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numba

@@ -18,8 +18,6 @@ N: tokens; V: words; T: positions; n: the order. An n-gram is known by its place
 the place of all its words but the last, then by the last; a single word by its number. -1 is none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

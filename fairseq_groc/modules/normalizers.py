@@ -3,8 +3,6 @@
 N: positions; V: words; d: size of h.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -4,8 +4,6 @@
 What is the same in all that is averaged comes out as it was.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from typing import Any

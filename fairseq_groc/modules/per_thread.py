@@ -1,7 +1,5 @@
 """Attributes of which each thread has its own value: what one pass through a model knows is no other's."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -3,8 +3,6 @@
 V: words; N: positions.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -11,8 +11,6 @@ where one product at the end gives it.
 T: time; B: streams; d: units; r: rank; C: distinct contexts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Which mass new words have, by the names that users give it."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any

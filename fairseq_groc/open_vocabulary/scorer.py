@@ -3,8 +3,6 @@
 T: positions of a piece; V: vocabulary after it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A plain n-gram model over bytes, since ``nltk.lm`` gives a byte that its training words lack probability 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

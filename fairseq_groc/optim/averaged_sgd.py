@@ -4,8 +4,6 @@ The average is over all iterates since it began, and a step has the learning rat
 the first iterate and steps at the rate of the step before.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import defaultdict
 from collections.abc import Sequence

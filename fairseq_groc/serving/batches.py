@@ -1,7 +1,5 @@
 """Lines of numbers in batches: which go together, and what of them is computed once. B: lines; T: positions; d: size of h."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Write a model as a folder that ``service.py`` reads by itself: matrices of its words, encoders, word list."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

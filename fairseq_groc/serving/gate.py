@@ -1,7 +1,5 @@
 """Who reads a vocabulary and who changes it: many threads read at once, one changes it while nobody reads."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

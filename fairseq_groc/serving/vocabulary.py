@@ -1,7 +1,5 @@
 """Which words a call may predict, and by which numbers it reads a text. V: vocabulary."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Iterable, Sequence
