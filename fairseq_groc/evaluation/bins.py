@@ -3,6 +3,7 @@
 n: tokens of a text; V: vocabulary.
 """
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -80,16 +81,13 @@ def by_frequency(
     """
     differences = (ours - baseline).double()  # of losses, baseline's less ours
     known, occurrences = targets != unk, counts[targets]
-    limits: list[int | None] = [*edges[1:], None]
-    pairs: list[tuple[int, int | None]] = list(zip(edges, limits, strict=True))
+    ranges: list[tuple[int | None, int | None]] = [*itertools.pairwise([*edges, None]), (None, None)]
     if bool((known & (occurrences == 0)).any()):
-        pairs.insert(0, (-1, 0))
-    places: list[tuple[int | None, int | None, Tensor]] = [
-        (least, most, known & (occurrences > least) & (occurrences <= (most if most is not None else occurrences.max())))
-        for least, most in pairs
-    ]
+        ranges.insert(0, (-1, 0))
     bins = []
-    for least, most, inside in [*places, (None, None, ~known)]:
+    for least, most in ranges:
+        inside = ~known if least is None else known & (occurrences > least)
+        inside &= occurrences <= (occurrences.max() if most is None else most)
         if bool(inside.any()):
             bins.append(_bin(least, most, targets[inside], differences[inside], -baseline[inside].double()))
     return bins
