@@ -252,22 +252,18 @@ class LinesForInference(FairseqDataset):
         # prepending </s> and dropping the last token is what move_eos_to_beginning does for lines that end in </s>
         source = [torch.cat([s["tokens"].new_tensor([eos]), s["tokens"][:-1]]) for s in samples]
         target = data_utils.collate_tokens([s["tokens"] for s in samples], pad)
+        numbers = [s["id"] for s in samples]
         return {
-            "id": torch.tensor([s["id"] for s in samples]),
+            "id": torch.tensor(numbers),
             "nsentences": len(samples),
             "ntokens": int(sum(len(s["tokens"]) for s in samples)),
             "net_input": {
                 "src_tokens": data_utils.collate_tokens(source, pad),
                 "src_lengths": torch.tensor([len(s) for s in source]),
-                **self._attributes([s["id"] for s in samples]),
+                **({} if self.contexts is None else {"context": self.contexts.of_lines(np.array(numbers))}),
             },
             "target": target,
         }
-
-    def _attributes(self, lines: list[int]) -> dict[str, Any]:
-        if self.contexts is None:
-            return {}
-        return {"context": self.contexts.of_lines(np.array(lines))}
 
     def num_tokens(self, index: int) -> int:
         return int(self.sizes[index])
