@@ -159,12 +159,8 @@ def bags_of_words(args: Namespace, task: Any, dataset: StreamDataset, values: li
 def show(report: dict[str, Any]) -> None:
     """Print the figures, and which values are taken for which."""
     print(f"{report['lines']:,} lines, {len(report['values'])} values of {report['variable']}, prior {report['prior']}")
-    rows = []
-    own = [
-        f"{abs(report[name]):.3f}"  # rounding may leave a loss of 0 just below it
-        for name in ("log_loss", "brier", "calibration_error")
-    ]
-    rows.append(["model", f"{report['accuracy']:.1%}", f"{report['macro_f1']:.3f}", *own])
+    own = [abs(report[name]) for name in ("log_loss", "brier", "calibration_error")]  # rounding may leave a loss of 0 below it
+    rows = [["model", f"{report['accuracy']:.1%}", f"{report['macro_f1']:.3f}", *(f"{loss:.3f}" for loss in own)]]
     for name, found in report.get("baselines", {}).items():
         rows.append([f"bag of words, {name}", f"{found['accuracy']:.1%}", f"{found['macro_f1']:.3f}", "", "", ""])
     print(aligned(["", "accuracy", "macro F1", "log loss", "Brier", "calibration error"], rows))
