@@ -57,17 +57,10 @@ def preset_config(name: str) -> dict[str, Any]:
 
 def table(names: Collection[str] = PRESETS) -> str:
     """Return the table in Markdown."""
-    columns = (
-        "`--arch`",
-        "source",
-        "encoder",
-        "d",
-        "head and its options",
-        "parameters (M)",
-        "validation perplexity",
-        "test perplexity",
+    header = (
+        "| `--arch` | source | encoder | d | head and its options | parameters (M) | validation perplexity | test perplexity |"
     )
-    lines = [f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
+    lines = [header, "|" + " --- |" * (header.count("|") - 1)]
     for name in names:
         preset = PRESETS[name]
         taken = {*TRAINING, *options_of(preset.options.get("output_head", "compositional_output")), *OF_FACTORS}
