@@ -32,15 +32,15 @@ def run(args: Namespace) -> None:
         raise OptionError("export: expected OUT, a file for embeddings as text, or --service DIR, one of them")
     if args.service is not None:
         check_folder(args.service)
-        return _write_service(_decoder(args), args.service)
-    check_place("OUT", args.out)
-    if args.out.exists() and not is_word2vec(args.out):
-        raise OptionError(f"{args.out} exists and holds no word2vec text: give another name")
-    _write_text(_decoder(args), args.out)
-
-
-def _decoder(args: Namespace) -> Any:
-    return load(args.path, args.data, **word_options(args)).models[0].decoder
+    else:
+        check_place("OUT", args.out)
+        if args.out.exists() and not is_word2vec(args.out):
+            raise OptionError(f"{args.out} exists and holds no word2vec text: give another name")
+    decoder = load(args.path, args.data, **word_options(args)).models[0].decoder
+    if args.service is not None:
+        _write_service(decoder, args.service)
+    else:
+        _write_text(decoder, args.out)
 
 
 def _write_text(decoder: Any, out: Path) -> None:
