@@ -1,8 +1,9 @@
 """Errors of the package: each message says what was received, what was expected and what to do next."""
 
+import importlib
 import logging
 import math
-from typing import NoReturn
+from typing import Any, NoReturn
 
 logger = logging.getLogger(__name__)
 LONGEST = 60  # characters of a word that a message shows
@@ -40,6 +41,14 @@ def shown(text: str) -> str:
 def counted(number: int, what: str) -> str:
     """Return a number of things as messages have it: 1 line, 2 lines."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def imported(module: str, otherwise: GrocError) -> Any:
+    """Return a module of a package that need not be installed; where it is not, raise what says how to."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise otherwise from None
 
 
 def refuse(message: str) -> NoReturn:

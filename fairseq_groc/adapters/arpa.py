@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_groc.adapters.ngram_file import END, WordNGrams
-from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.errors import DataError, OptionError, imported
 from fairseq_groc.files import replace_file
 from fairseq_groc.modules.kneser_ney import NGrams
 
@@ -86,10 +86,8 @@ def open_arpa(path: Path) -> WordNGrams:
         OptionError: kenlm is not installed.
         DataError: it is no ARPA file, or its words are not UTF-8, which kenlm's wrapper takes alone.
     """
-    try:
-        import kenlm
-    except ImportError:
-        raise OptionError(f"--ngram-path {path}: an ARPA file is read by the package kenlm: pip install kenlm") from None
+    missing = OptionError(f"--ngram-path {path}: an ARPA file is read by the package kenlm: pip install kenlm")
+    kenlm = imported("kenlm", missing)
     try:
         words = _words(path)
     except UnicodeDecodeError:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairseq_groc.adapters.store import Entries
-from fairseq_groc.errors import CacheError
+from fairseq_groc.errors import CacheError, imported
 
 logger = logging.getLogger(__name__)
 EXACT = 100_000  # entries up to which all are compared
@@ -120,15 +120,13 @@ def _new_index(sample: NDArray[np.float32]) -> Any:
     Raises:
         CacheError: faiss is not installed.
     """
-    try:
-        import faiss
-    except ImportError:
-        raise CacheError(
-            f"an unbounded cache of more than {len(sample):,} words needs faiss: pip install faiss-cpu, or give "
-            "--local-weight in place of --unbounded-weight"
-        ) from None
+    missing = CacheError(
+        f"an unbounded cache of more than {len(sample):,} words needs faiss: pip install faiss-cpu, or give "
+        "--local-weight in place of --unbounded-weight"
+    )
+    faiss = imported("faiss", missing)
     lists = max(1, min(LISTS, len(sample) // 39))  # faiss wants 39 training points a list
-    index: Any = faiss.index_factory(sample.shape[1], f"IVF{lists},SQ4")  # four bits a number: half a byte
+    index = faiss.index_factory(sample.shape[1], f"IVF{lists},SQ4")  # four bits a number: half a byte
     index.nprobe = min(PROBES, lists)
     index.train(sample)
     return index

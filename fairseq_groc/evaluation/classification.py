@@ -4,14 +4,13 @@ S (L, n) has the summed natural logarithm of the probability of each of L lines 
 are numbers of classes.
 """
 
-import importlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.errors import DataError, OptionError, imported
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -48,10 +47,8 @@ def scikit_learn(module: str) -> Any:
     Raises:
         OptionError: it is not installed.
     """
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise OptionError("this is done with scikit-learn, which is not installed: pip install 'scikit-learn>=1.7'") from None
+    missing = OptionError("this is done with scikit-learn, which is not installed: pip install 'scikit-learn>=1.7'")
+    return imported(module, missing)
 
 
 def log_posterior(likelihoods: Floats, log_prior: Floats | None = None, tau: float = 1.0) -> Floats:

@@ -1,5 +1,6 @@
 """Results: tables as text, numbers as JSON, pictures with matplotlib."""
 
+import importlib
 import json
 import math
 import os
@@ -11,7 +12,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from fairseq_groc.errors import OptionError
+from fairseq_groc.errors import OptionError, imported
 from fairseq_groc.files import check_place, replace_file
 
 # of Okabe and Ito, whom colour-blind readers thank; a model has the same colour in every picture
@@ -132,11 +133,6 @@ def pyplot() -> Any:
     Raises:
         OptionError: matplotlib is not installed.
     """
-    try:
-        import matplotlib
-    except ImportError:
-        raise OptionError("pictures are drawn with matplotlib, which is not installed: pip install matplotlib") from None
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as module
-
-    return module
+    missing = OptionError("pictures are drawn with matplotlib, which is not installed: pip install matplotlib")
+    imported("matplotlib", missing).use("Agg")
+    return importlib.import_module("matplotlib.pyplot")

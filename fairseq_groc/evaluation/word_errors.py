@@ -1,6 +1,5 @@
 """Word error rates of n-best lists, and the weights of scores that make them small. N: hypotheses; U: utterances; F: features."""
 
-import importlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fairseq_groc.errors import OptionError
+from fairseq_groc.errors import OptionError, imported
 from fairseq_groc.evaluation.nbest import Floats, NBest, best_of, weighted
 
 STEPS = 100  # of L-BFGS from each beginning
@@ -21,11 +20,8 @@ def errors_of(references: Sequence[str], hypotheses: Sequence[str]) -> NDArray[n
     Raises:
         OptionError: jiwer is not installed.
     """
-    try:
-        jiwer: Any = importlib.import_module("jiwer")
-    except ImportError:
-        raise OptionError("word errors are counted by jiwer, which is not installed: pip install 'jiwer>=4'") from None
-    found = jiwer.process_words(list(references), list(hypotheses)).alignments
+    missing = OptionError("word errors are counted by jiwer, which is not installed: pip install 'jiwer>=4'")
+    found = imported("jiwer", missing).process_words(list(references), list(hypotheses)).alignments
     return np.array([sum(map(_errors, chunks)) for chunks in found], np.int64)
 
 

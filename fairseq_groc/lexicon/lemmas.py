@@ -1,6 +1,6 @@
 """A lexicon that finds inflected words by their dictionary forms, which the package simplemma knows in some 50 languages."""
 
-from fairseq_groc.errors import LexiconError
+from fairseq_groc.errors import LexiconError, imported
 from fairseq_groc.lexicon.base import Entry, Lexicon, Relation
 from fairseq_groc.lexicon.senses import SenseLexicon
 
@@ -19,10 +19,8 @@ class LemmaLexicon:
         path = f"--lexicon-path lemmas:{lexicon.name}"
         if not isinstance(lexicon, SenseLexicon):
             raise LexiconError(f"{path}: this lexicon says no language. Give lemmas:omw:FILE or lemmas:wn:NAME.")
-        try:
-            import simplemma
-        except ImportError:
-            raise LexiconError(f"{path}: the package simplemma has dictionary forms: pip install simplemma") from None
+        missing = LexiconError(f"{path}: the package simplemma has dictionary forms: pip install simplemma")
+        simplemma = imported("simplemma", missing)
         from nltk.langnames import iso639short
 
         code = lexicon.language.partition("-")[0]

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from fairseq_groc.errors import LexiconError
+from fairseq_groc.errors import LexiconError, imported
 from fairseq_groc.lexicon.base import register_lexicon
 from fairseq_groc.lexicon.senses import SenseLexicon
 
@@ -25,11 +25,7 @@ class WnLexicon(SenseLexicon):
 
     def __init__(self, lexicon: str):
         path = f"--lexicon-path wn:{lexicon}"
-        try:
-            import wn
-        except ImportError:
-            raise LexiconError(f"{path}: the package wn reads it: pip install wn") from None
-        library: Any = wn  # its settings are not among the names that it offers to type checkers
+        library = imported("wn", LexiconError(f"{path}: the package wn reads it: pip install wn"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what is asked for below
             present = library.lexicons()

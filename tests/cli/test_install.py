@@ -106,8 +106,10 @@ def test_every_library_that_is_imported_is_declared(described):
             imported |= {name.partition(".")[0] for name in names}
             if isinstance(node, ast.ImportFrom):
                 imported.add(node.module.partition(".")[0])
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "imported" and isinstance(node.args[0], ast.Constant):
+                imported.add(node.args[0].value.partition(".")[0])
     imported -= sys.stdlib_module_names | OF_FAIRSEQ | {"fairseq_groc"}
-    assert {"torch", "faiss", "numba", "matplotlib"} <= imported
+    assert {"torch", "faiss", "numba", "matplotlib", "kenlm", "jiwer"} <= imported
     brought = set().union(*map(modules_of, required(described)))
     assert imported - brought == set()
 
