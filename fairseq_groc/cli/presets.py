@@ -41,10 +41,8 @@ def preset_config(name: str) -> dict[str, Any]:
     return {
         "common": {"user_dir": "fairseq_groc", "log_interval": 100, "seed": 1},
         "task": {"_name": "wordnet_lexicon", "data": "???", "tokens_per_sample": 35, **head},
-        "model": {
-            "_name": "groc_lstm_lm",
-            **{key: preset[key] for key in sizes if key not in unused},
-        },  # the head is inherited from the task
+        # the head is inherited from the task
+        "model": {"_name": "groc_lstm_lm", **{key: preset[key] for key in sizes if key not in unused}},
         "dataset": {"batch_size": 20, "num_workers": 0},
         "criterion": {"_name": "cross_entropy"},
         "optimizer": {"_name": "adam"},

@@ -22,7 +22,6 @@ class AWDLSTMEncoder(LSTMEncoder):
 
     Input weights and biases stay whole. Layers begin as PyTorch's, uniformly within 1 / sqrt(H) of their own H, as in the
     released program.
-
     """
 
     @classmethod

@@ -37,10 +37,8 @@ def load(path: str, data: str, **options: Any) -> Any:
             raise DataError(f"{name}: fairseq takes {os.pathsep!r} for the end of a name. Rename it, or make a link to it.")
     from fairseq.models import FairseqLanguageModel
 
-    options["task"] = {
-        **options,
-        "data": str(folder),
-    }  # by section: else fairseq drops options that are newer than the checkpoint
+    # by section: else fairseq drops options that are newer than the checkpoint
+    options["task"] = {**options, "data": str(folder)}
     try:
         check_archive(checkpoint)
         hub = FairseqLanguageModel.from_pretrained(str(checkpoint.parent), checkpoint.name, str(folder), **options).eval()

@@ -150,9 +150,8 @@ def train(text: NDArray[Any], size: int, end: int, order: int) -> tuple[NGrams, 
     read = np.concatenate([[end], text]).astype(np.int64)
     tokens = np.arange(len(read))
     lines = np.maximum.accumulate(np.where(read == end, tokens, 0))
-    before = np.concatenate(
-        [[0], tokens[1:] - lines[:-1]]
-    )  # how many words of its line precede a token, the end of the last one too
+    # how many words of its line precede a token, the end of the last one too
+    before = np.concatenate([[0], tokens[1:] - lines[:-1]])
     found = [_Counts(read, np.arange(size), tokens[:0], np.bincount(text, minlength=size))]
     for length in range(2, order + 1):
         found.append(_count(read, found[-1].places, before >= length - 1, size))
