@@ -263,7 +263,7 @@ class Adapter:
         """Return the smoothed log-probabilities of the targets alone."""
         if self.settings.uniform_weight == 0:
             return lprobs
-        return -uniform_mixture_at(-lprobs, self.settings.uniform_weight, self.real.to(lprobs.device), targets)
+        return uniform_mixture_at(lprobs, self.settings.uniform_weight, self.real.to(lprobs.device), targets)
 
     def uniform_mass(self, mass: Tensor, chosen: Tensor) -> Tensor:
         """Return the log of the smoothed mass of some words, a mask (V), from the log of what it was before."""

@@ -168,7 +168,7 @@ def _adapted(found: Pass, factor: float, uniform: float) -> Tensor:
     if factor != 1:
         shift = torch.where(found.new_words[found.targets], math.log(factor), 0.0)
         lprobs = lprobs + shift - torch.log1p((factor - 1) * found.new.exp())
-    return -uniform_mixture_at(-lprobs, uniform, found.real, found.targets) if uniform > 0 else lprobs
+    return uniform_mixture_at(lprobs, uniform, found.real, found.targets) if uniform > 0 else lprobs
 
 
 def _adapted_known(found: Pass, factor: float, uniform: float) -> Tensor:

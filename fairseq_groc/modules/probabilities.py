@@ -55,10 +55,10 @@ def uniform_mixture(lprobs: Tensor, weight: float, real: Tensor) -> Tensor:
     return torch.logaddexp(lprobs + torch.log1p(lprobs.new_tensor(-weight)), uniform)
 
 
-def uniform_mixture_at(losses: Tensor, weight: float, real: Tensor, targets: Tensor) -> Tensor:
-    """Do the same for targets alone: from -log p_model(target) to -log p(target), (N)."""
-    uniform = weight * real[targets].to(losses.dtype) / real.sum()
-    return -torch.logaddexp(torch.log1p(losses.new_tensor(-weight)) - losses, uniform.log())
+def uniform_mixture_at(lprobs: Tensor, weight: float, real: Tensor, targets: Tensor) -> Tensor:
+    """Do the same for targets alone: from log p_model(target) to log p(target), (N)."""
+    uniform = weight * real[targets].to(lprobs.dtype) / real.sum()
+    return torch.logaddexp(lprobs + torch.log1p(lprobs.new_tensor(-weight)), uniform.log())
 
 
 def uniform_mass(mass: Tensor, weight: float, real: Tensor, chosen: Tensor) -> Tensor:
