@@ -284,17 +284,11 @@ class WordnetLexiconTask(StreamTask):
             setattr(early_stop_function(), name, value)
 
     @property
-    def output_dictionary(self) -> Any:
-        """The dictionary by the name that fairseq's convolutional language models look for."""
-        return self.dictionary
-
-    @property
     def source_dictionary(self) -> Any:
+        """The dictionary by the names that fairseq looks for, its convolutional language models by the last one."""
         return self.dictionary
 
-    @property
-    def target_dictionary(self) -> Any:
-        return self.dictionary
+    target_dictionary = output_dictionary = source_dictionary
 
 
 for registry in (ADAPTERS, HEADS, EMBEDDINGS):
