@@ -70,14 +70,11 @@ class ParameterLeaves:
         if choice == ENCODER:
             self._source = lambda: _constant(matrices)
         elif choice == HEAD:
-            self._embeddings = _embeddings(matrices)
-            self._source = self._from_embeddings
+            embeddings = _embeddings(matrices)
+            self._source = lambda: matrices.of_embeddings(embeddings)
         elif composed:
             self._hold()
             self._source = self._held
-
-    def _from_embeddings(self) -> Matrices:
-        return self._decoder.matrices.of_embeddings(self._embeddings)
 
     def _hold(self) -> None:
         """Give every word rows of its own."""
