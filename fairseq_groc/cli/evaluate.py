@@ -183,9 +183,9 @@ def text_size(args: Namespace, dataset: StreamDataset) -> Size:
     if len(lines) != len(dataset):
         raise OptionError(f"--raw {args.raw}: {len(lines):,} lines, and the text of '{dataset.name}' has {len(dataset):,}")
     pieces = pieces_of(symbols)
-    if pieces is None or pieces.symbol is not None:  # the marks are no letters of the text
-        symbol = pieces.symbol if pieces is not None and pieces.symbol is not None else "none"
-        check_raw(lines, raw_lines(dataset.lines, symbols, symbol), str(args.raw))
+    marked = "none" if pieces is None else pieces.symbol
+    if marked is not None:  # other marks are no letters of the text
+        check_raw(lines, raw_lines(dataset.lines, symbols, marked), str(args.raw))
     return size_of(lines)
 
 
