@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fairseq_groc.contexts.schema import Contexts
+from fairseq_groc.contexts.schema import Contexts, distinct_rows
 from fairseq_groc.data.streams import Block
 from fairseq_groc.modules.normalizers import log_normalizers
 from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of
@@ -134,9 +134,8 @@ def _of_edges(decoder: Any, edges: Edges, h: Tensor, targets: Tensor, outputs: T
 
 def _roots(contexts: Contexts) -> list[int]:
     """Return a number for each line's context, the same for the same."""
-    known: dict[bytes, int] = {}
-    keys = [np.concatenate([contexts.categories[i].astype(np.float64), contexts.numbers[i]]).tobytes() for i in contexts.index]
-    return [known.setdefault(key, len(known)) for key in keys]
+    _, numbers = distinct_rows(contexts.categories, contexts.numbers)
+    return numbers[contexts.index].tolist()
 
 
 def total_of(values: Sequence[float]) -> float:

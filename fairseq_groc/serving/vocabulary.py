@@ -60,10 +60,10 @@ class CallVocabularies:
             entries: what new words are made of, as ``add_words`` takes it
             of_calls: whether other calls go on without those that are new; otherwise all have all of them
         """
-        new = [word in self._decoder.dictionary.indices for word in words]
+        known = [word in self._decoder.dictionary.indices for word in words]
         numbers: list[int] = self._decoder.add_words(words, entries)
         if of_calls:
-            self.of_calls.update(number for number, known in zip(numbers, new, strict=True) if not known)
+            self.of_calls.update(number for number, there in zip(numbers, known, strict=True) if not there)
         else:
             self.of_calls.difference_update(numbers)
         self.version += 1
