@@ -8,8 +8,7 @@ from __future__ import annotations
 import copy
 import logging
 import math
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -206,11 +205,9 @@ class DynamicEvaluation(TextAdapter):
             self._diverged = True
             logger.warning(f"--dynamic-rate diverges: {loss:,.0f} nats a word, a uniform guess has {guess:.0f}. Lower it.")
 
-    @contextmanager
-    def acting(self, model: Any) -> Iterator[None]:
+    def acting(self, model: Any) -> AbstractContextManager[Any]:
         assert self._leaves is not None, "no block has begun"
-        with self._leaves.acting():
-            yield
+        return self._leaves.acting()
 
     def forked(self, order: Tensor) -> DynamicEvaluation:
         twin = copy.copy(self)
