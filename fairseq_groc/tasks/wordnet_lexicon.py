@@ -106,8 +106,7 @@ class WordnetLexiconTask(StreamTask):
         schema = self.find_schema(settings, saved.get("context"))
         if self._trains:
             self.check_context()
-        block = self.cfg.tokens_per_sample or DEFAULT_BLOCK
-        if not from_checkpoint:
+            block = self.cfg.tokens_per_sample or DEFAULT_BLOCK
             known = {} if schema is None else {"context": schema.as_dict()}
             how = {"adapters": AdapterSettings.of(self.cfg).acting(), "lines": str(self.cfg.sample_break_mode) == "eos"}
             self.state.merge_state_dict({"groc": {"tokens_per_sample": block, "head": settings, **how, **known}})
