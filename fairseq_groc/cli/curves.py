@@ -83,17 +83,12 @@ def run_names(logs: list[Path]) -> list[str]:
     return [str(log) for log in logs]
 
 
-def best(points: Curve) -> tuple[float, float]:
-    """Return the (x, value) with the lowest value, the first of equal ones."""
-    return min(points, key=lambda point: point[1])
-
-
 def table(rows: list[Row], metric: str, x: str = "updates") -> str:
     """Return first, best and last value of every curve as text."""
     lines = []
     for row in rows:
         points = row["points"]
-        (place, value), (end, last) = best(points), points[-1]
+        (place, value), (end, last) = min(points, key=lambda point: point[1]), points[-1]
         figures = f"{points[0][1]:,.2f}", f"{value:,.2f}", f"{place:,}", f"{last:,.2f}", f"{end:,}"
         lines.append([row["run"], row["subset"], str(len(points)), *figures])
     columns = ["run", "subset", "points", "first", "best", AXES[x][1], "last", "at"]
