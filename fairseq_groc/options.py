@@ -88,17 +88,17 @@ def options_of(head: str) -> dict[str, Option]:
     return {**COMMON, **EMBEDDINGS.taken[embedding], **HEADS.taken[head]}
 
 
-def default_settings(head: str) -> dict[str, Any]:
-    """Return the options of a head with their defaults."""
-    return {**{name: option.default for name, option in options_of(head).items()}, "output_head": head}
+def head_settings(cfg: Any, saved: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the options that *cfg* has for its head as plain types, checked, or those of a checkpoint.
 
-
-def head_settings(cfg: Any) -> dict[str, Any]:
-    """Return the options that *cfg* has for its head as plain types, checked.
+    Args:
+        saved: of the checkpoint, which may be older than an option; None: there is none
 
     Raises:
         OptionError: a value that no head has.
     """
+    if saved is not None:
+        return {**{name: option.default for name, option in options_of(saved["output_head"]).items()}, **saved}
     check_options({"output_head": COMMON["output_head"]}, {"output_head": cfg.output_head})
     options = options_of(cfg.output_head)
     values = {name: _plain(getattr(cfg, name, option.default)) for name, option in {**options, **TRAINING}.items()}

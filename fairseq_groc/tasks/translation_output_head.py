@@ -13,7 +13,7 @@ from fairseq_groc.errors import OptionError
 from fairseq_groc.heads import HEADS
 from fairseq_groc.models.attaching import attach_head
 from fairseq_groc.models.building import lexicon_parts, needs_spellings, ngram_widths
-from fairseq_groc.options import HeadConfig, default_settings, head_settings, refuse_unused_of_task, widen
+from fairseq_groc.options import HeadConfig, head_settings, refuse_unused_of_task, widen
 from fairseq_groc.tasks.resuming import ResumingConfig, mend_before_resuming
 
 
@@ -42,8 +42,7 @@ class TranslationOutputHeadTask(TranslationTask):
             OptionError: a head that needs a lexicon, or embeddings that the encoder shares.
         """
         saved = self.state.state_dict.get("groc", {}) if from_checkpoint else {}
-        head = saved.get("head")  # a checkpoint may be older than an option
-        settings = {**default_settings(head["output_head"]), **head} if head else head_settings(self.cfg)
+        settings = head_settings(self.cfg, saved.get("head"))
         if not from_checkpoint:
             refuse_unused_of_task(self.cfg, TASK)
         if any(lexicon_parts(settings)):

@@ -26,7 +26,7 @@ from fairseq_groc.logs import NOTICE
 from fairseq_groc.models.attaching import attach_head
 from fairseq_groc.models.building import embedding_of
 from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes
-from fairseq_groc.options import default_settings, head_settings, refuse_unused_of_task, widen
+from fairseq_groc.options import head_settings, refuse_unused_of_task, widen
 from fairseq_groc.tasks.adapting import check_text, make_adapter, report_impossible
 from fairseq_groc.tasks.building import (
     begin_corrections,
@@ -99,8 +99,7 @@ class WordnetLexiconTask(StreamTask):
         else:
             complete(cfg, self.cfg)
         options = cfg if self._trains and hasattr(cfg, "output_head") else self.cfg
-        head = saved.get("head")  # its options are the checkpoint's, and those that are newer by default
-        settings = {**default_settings(head["output_head"]), **head} if head else head_settings(options)
+        settings = head_settings(options, saved.get("head"))
         if self._trains and options is self.cfg:
             refuse_unused_of_task(self.cfg, TASK)
         schema = self.find_schema(settings, saved.get("context"))
