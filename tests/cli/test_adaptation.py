@@ -24,6 +24,7 @@ from fairseq_groc.errors import DataError, GrocError
 from fairseq_groc.evaluation import tuning
 from fairseq_groc.evaluation.loading import load
 from fairseq_groc.evaluation.stored import store_tuned, tuned_adapters
+from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModel
 
 ADAPTERS = ["--uniform-weight", "0.05", "--unigram-weight", "0.1", "--local-weight", "0.2", "--unbounded-weight", "0.1"]
 TUNED = "adapters as tuned on 'test1'"
@@ -309,7 +310,7 @@ def test_a_model_in_half_precision_has_the_tuned_adapters(ours, corpus, models, 
     ours("tune", "--path", models["tied"], "--data", data, "--split", "test1", "--cache", "unigram")
     for name, message in (("tied", TUNED), ("lookup", "adapters.json has no adapters of this model, only of others")):
         caplog.clear()
-        hub = load(str(models[name]), str(data)).half()
+        hub = GrocLSTMLanguageModel.from_pretrained(str(models[name].parent), models[name].name, str(data)).half().eval()
         hub.score("the cat")
         assert message in caplog.text and bool(hub.models[0].decoder.adapter) == (name == "tied")
 
