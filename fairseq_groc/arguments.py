@@ -58,7 +58,7 @@ def fields_of_context(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for part in text.split(","):
         name, equals, field = (piece.strip() for piece in part.partition("="))
-        if not equals or not name or name in found:
+        if not equals or not name or not field or name in found:
             raise argparse.ArgumentTypeError(f"{text}: expected NAME=FIELD,NAME=FIELD, each name once")
         found[name] = field
     return found

@@ -73,7 +73,7 @@ def run(args: Namespace) -> None:
     scores = tuple(args.score_fields) if args.score_fields else None
     nbest = read_nbest(args.nbest, Columns(args.id_field, args.text_field, scores, args.context_fields))
     _check_replaced(args, nbest)
-    names, _ = features_of(nbest, [0.0] * len(nbest.texts))
+    names, _ = features_of(nbest, [0.0] * len(nbest.lines))
     weights = parse_weights(args.weights, names) if args.weights else np.array([1.0] * (len(names) - 1) + [0.0])
     references = read_references(args.tune, nbest.ids) if args.tune else {}
     errors = _errors(nbest, references)
@@ -92,7 +92,7 @@ def run(args: Namespace) -> None:
     if args.out:
         best = best_of(nbest, weighted(features, weights))
         with replace_file(args.out) as file:
-            file.writelines(f"{name}\t{nbest.texts[i]}\n" for name, i in zip(nbest.ids, best, strict=True))
+            file.writelines(f"{name}\t{nbest.lines[i].text}\n" for name, i in zip(nbest.ids, best, strict=True))
 
 
 def _check(args: Namespace) -> None:
@@ -135,10 +135,10 @@ def _scored(nbest: NBest, args: Namespace) -> list[LineScore]:
     options = {**adapter_options(args), **word_options(args)}
     scorer = load(args.path, args.data, lexicon_path=args.lexicon_path, **options)
     if args.add_words:
-        words = dict.fromkeys(word for text in nbest.texts for word in text.split())
+        words = dict.fromkeys(word for text in nbest.texts() for word in text.split())
         scorer.add_words([word for word in words if word != scorer.decoder.dictionary.unk_word])
     read = context_reader(scorer.schema, args.context_fields, args.context)
-    found = scorer.score(nbest.texts, context=None if read is None else Contexts.joined([*map(read, nbest.lines)]))
+    found = scorer.score(nbest.texts(), context=None if read is None else Contexts.joined([*map(read, nbest.lines)]))
     impossible = sum(score.log_probability == -math.inf for score in found)
     if impossible:
         logger.warning(
@@ -150,11 +150,11 @@ def _scored(nbest: NBest, args: Namespace) -> list[LineScore]:
 
 def _errors(nbest: NBest, references: dict[str, str]) -> NDArray[np.int64]:
     """Return the errors of each hypothesis, (N), 0 where there is no reference."""
-    errors = np.zeros(len(nbest.texts), np.int64)
+    errors = np.zeros(len(nbest.lines), np.int64)
     known = [i for i, number in enumerate(nbest.utterance) if nbest.ids[number] in references]
     if known:
         said = [references[nbest.ids[nbest.utterance[i]]] for i in known]
-        errors[known] = errors_of(said, [nbest.texts[i] for i in known])
+        errors[known] = errors_of(said, [nbest.lines[i].text for i in known])
     return errors
 
 

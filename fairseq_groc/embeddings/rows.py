@@ -53,7 +53,7 @@ class WordRows(PerWord, WordEmbedding):
         self.words = list(words)
         self.weight = nn.Parameter(torch.zeros(len(self.words), width))
         self.register_buffer("_missing", torch.zeros(len(self.words), dtype=torch.bool), persistent=False)
-        self._any_missing = False
+        self._any_missing = self.moved = False  # moved: from the places that they have in the checkpoint
         self._growing = GrowingRows()
         self._trained: Sequence[int] = range(len(self.words))  # rows that had been trained when they came here
         self._examples: list[int] | None = None
@@ -110,6 +110,7 @@ class WordRows(PerWord, WordEmbedding):
             state_dict.setdefault(prefix + "_extra_state", self.get_extra_state())
             return
         words, untrained = saved_words(state_dict, prefix) or (self.words, torch.zeros(len(self.words), dtype=torch.bool))
+        self.moved = words != self.words
         index = {word: i for i, (word, never) in enumerate(zip(words, untrained.tolist(), strict=True)) if not never}
         source = torch.tensor([index.get(word, -1) for word in self.words], dtype=torch.long)
         missing = source < 0

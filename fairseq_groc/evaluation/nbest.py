@@ -68,9 +68,8 @@ class NBest(NamedTuple):
     scores: Floats
     lines: list[Line]
 
-    @property
     def texts(self) -> list[str]:
-        """The texts of the hypotheses, N of them."""
+        """Return the texts of the hypotheses, N of them."""
         return [line.text for line in self.lines]
 
 
@@ -93,9 +92,7 @@ def read_nbest(path: Path, columns: Columns) -> NBest:
         for name in (*columns.named(), *names):
             if header.count(name) != 1:
                 what = "no column" if name not in header else "several columns"
-                raise DataError(
-                    f"{path}:1: {what} {shown(name)} in its header {shown(lines[0])}. Name them: --id-field, --text-field"
-                )
+                raise DataError(f"{path}:1: {what} {shown(name)} in its header {shown(lines[0])}. Name them: {FIELDS}")
         places = [header.index(name) for name in (*columns.named(), *names)]
     if taken := {LM, WORDS}.intersection(names):
         raise OptionError(f"{path}: a score named {taken.pop()!r}, as the model's own is. Rename the column.")
@@ -150,7 +147,7 @@ def read_references(path: Path, ids: Iterable[str]) -> dict[str, str]:
 
 def features_of(nbest: NBest, log_probabilities: Sequence[float]) -> tuple[list[str], Floats]:
     """Return the names of the features and their values, (N, F): the model's, the other scores, the number of words."""
-    lengths = [len(text.split()) for text in nbest.texts]
+    lengths = [len(text.split()) for text in nbest.texts()]
     return [LM, *nbest.names, WORDS], np.column_stack([log_probabilities, nbest.scores, lengths])
 
 

@@ -134,8 +134,8 @@ def _of_edges(decoder: Any, edges: Edges, h: Tensor, targets: Tensor, outputs: T
 
 def _roots(contexts: Contexts) -> list[int]:
     """Return a number for each line's context, the same for the same."""
-    _, numbers = distinct_rows(contexts.categories, contexts.numbers)
-    return numbers[contexts.index].tolist()
+    _, numbers = distinct_rows(contexts.categories[contexts.index], contexts.numbers[contexts.index])
+    return numbers.tolist()
 
 
 def total_of(values: Sequence[float]) -> float:

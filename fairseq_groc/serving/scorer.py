@@ -144,7 +144,7 @@ class Scorer:
             lines: tokenised
             vocabulary: predict these words alone, ``</s>`` and ``<unk>`` besides, all others have probability 0; those that the
                 model lacks are added for this call. None: all that it has
-            context: of each line, or one of all, as ``hub.score`` takes it; or what ``schema`` has made of them, one of each line
+            context: of each line, or one of all, as ``hub.score`` takes it; or what ``schema`` has made of them
 
         Raises:
             DataError: a symbol of fairseq's as a word.
@@ -227,12 +227,10 @@ class Scorer:
 
     def _contexts(self, context: Context, lines: int) -> Contexts:
         """Return the contexts of lines, one each."""
-        if isinstance(context, Contexts):
-            return context
-        given = self._hub.task.contexts_given(context)
-        if len(given) not in (1, lines):
-            raise OptionError(f"context: {len(given):,} of them for {lines:,} lines: expected one for each, or one for all")
-        return Contexts.joined(given if len(given) == lines else given * lines)
+        given = context if isinstance(context, Contexts) else Contexts.joined(self._hub.task.contexts_given(context))
+        if len(given.index) not in (1, lines):
+            raise OptionError(f"context: {len(given.index):,} of them for {lines:,} lines: expected one for each, or one for all")
+        return given if len(given.index) == lines else given._replace(index=given.index.repeat(lines))
 
 
 def _again(made_of: tuple[Any, ...], grown: list[tuple[str, Any, bool]], mass: Any) -> Scorer:

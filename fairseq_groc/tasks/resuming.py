@@ -8,7 +8,6 @@ import logging
 import math
 import os
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,9 @@ from typing import Any
 import torch
 from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
+from torch import nn
 
-from fairseq_groc.dictionary import words_fingerprint
+from fairseq_groc.embeddings.rows import tables_of
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.files import check_archive, replace_file
 from fairseq_groc.tasks.workers import gather, rank_and_world
@@ -33,7 +33,6 @@ class ResumingConfig(FairseqDataclass):
 
     save_dir: str = II("checkpoint.save_dir")
     restore_file: str = II("checkpoint.restore_file")
-    reset_optimizer: bool = II("checkpoint.reset_optimizer")
 
 
 def mend_before_resuming(cfg: ResumingConfig) -> None:
@@ -51,14 +50,13 @@ def mend_before_resuming(cfg: ResumingConfig) -> None:
         gather(None)
 
 
-def check_words(cfg: ResumingConfig, words: Sequence[str], saved: str | None) -> None:
-    """Refuse to go on over another dictionary: rows move by word, and what the optimizer has of each does not.
+def check_moved(model: nn.Module, optimizer: Any) -> None:
+    """Refuse to go on over another dictionary: rows have moved by word, and what the optimizer has of each has not.
 
     Args:
-        words: of the dictionary
-        saved: fingerprint of those that the checkpoint's training had; None: it does not say
+        optimizer: fairseq's, as a checkpoint left it
     """
-    if saved not in (None, words_fingerprint(words)) and not cfg.reset_optimizer:
+    if optimizer.optimizer.state and any(rows.moved for rows in tables_of(model).values()):
         raise OptionError(
             "the checkpoint's training had another dictionary, and its optimizer goes on by that: give --finetune-from-model, "
             "or --reset-optimizer --reset-lr-scheduler --reset-dataloader --reset-meters"

@@ -48,7 +48,7 @@ class StreamTask(LineContextTask):
             dataset.warn_of_unknown()
         return self._iterate(dataset, max_sentences, training, **options)
 
-    def eval_lm_dataloader(self, dataset: Any, batch_size: int | None = None, context_window: int = 0, **options: Any) -> Any:
+    def eval_lm_dataloader(self, dataset: Any, *, batch_size: int | None = None, context_window: int = 0, **options: Any) -> Any:
         """Return the blocks that ``fairseq-eval-lm`` scores: one stream unless ``--batch-size`` says more."""
         if context_window > 0:
             raise OptionError("--context-window is not supported: give longer blocks (--tokens-per-sample). Leave it out.")

@@ -16,7 +16,6 @@ from fairseq.tasks import register_task
 from fairseq_groc.adapters import ADAPTERS, Adapter, AdapterSettings
 from fairseq_groc.data.fingerprint import check_dictionary, folder_dictionary
 from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
-from fairseq_groc.dictionary import words_fingerprint
 from fairseq_groc.embeddings import EMBEDDINGS
 from fairseq_groc.embeddings.rows import NewRows
 from fairseq_groc.errors import DataError, OptionError
@@ -40,7 +39,7 @@ from fairseq_groc.tasks.building import (
 from fairseq_groc.tasks.checks import check_criterion, check_machine, check_needed, check_training, check_updates, check_use
 from fairseq_groc.tasks.config import DEFAULT_BLOCK, TASK, WordnetLexiconConfig
 from fairseq_groc.tasks.generation import prefix_of
-from fairseq_groc.tasks.resuming import check_words, mend_before_resuming
+from fairseq_groc.tasks.resuming import check_moved, mend_before_resuming
 from fairseq_groc.tasks.streaming import StreamTask
 from fairseq_groc.tasks.workers import early_stop, early_stop_function, forget_earlier_training, gather, rank_and_world
 
@@ -58,6 +57,7 @@ class WordnetLexiconTask(StreamTask):
         self._decoders: list[Any] = []
         self._prepared: list[Any] = []  # those that have their adapters
         self._trains = True  # not, if the model comes from a checkpoint to be used
+        self._stepped = False  # in training, since it began or went on
         self._block_lengths: list[int] = []
         self._typed_block = 0  # --tokens-per-sample of who scores, not of a checkpoint
         self.composed_lr_scale = 1.0
@@ -152,7 +152,7 @@ class WordnetLexiconTask(StreamTask):
             if decoder not in self._prepared:
                 self._prepared.append(decoder)
                 if not self._trains and given.active() and given.acting() == trained.get("adapters"):
-                    logger.log(NOTICE, f"adapters as in training (values of 0 leave them out): {given.shown()}")
+                    logger.log(NOTICE, f"adapters as in training: {given.shown()}")
                 fixed = given.active() or self.cfg.no_tuned_adapters or self._trains
                 chosen = given if fixed else tuned_adapters(folder, decoder) or given
                 decoder.adapter = self.adapter_for(decoder, chosen) if chosen.active() else None
@@ -161,7 +161,7 @@ class WordnetLexiconTask(StreamTask):
                 if not dataset.independent_lines:
                     decoder.adapter_block(self._typed_block)
                     if trained.get("lines") and not self._trains:
-                        how = "trained on lines by themselves, reads a running text (--sample-break-mode eos: lines)"
+                        how = "trained on lines by themselves, reads a running text"
                         logger.log(NOTICE, f"'{dataset.name}': the model, {how}")
                 if not (decoder.adapter and decoder.adapter.settings.uniform_weight):
                     report_impossible(decoder, dataset)
@@ -203,6 +203,9 @@ class WordnetLexiconTask(StreamTask):
     def train_step(
         self, sample: dict[str, Any], model: Any, criterion: Any, optimizer: Any, update_num: int, ignore_grad: bool = False
     ) -> Any:
+        if not self._stepped and update_num > 0:
+            check_moved(model, optimizer)
+        self._stepped = True
         self.prepare_step(optimizer)
         block = sample["net_input"].get("block")
         tokens = torch.cat([sample["net_input"]["src_tokens"].flatten(), sample["target"].flatten()])
@@ -260,8 +263,7 @@ class WordnetLexiconTask(StreamTask):
     def get_checkpoint_dict(self) -> dict[str, Any]:
         """Return what fairseq does not save: carried states and the counter of ``--patience``."""
         workers = [self._carried(), *(getattr(self, "_gathered", None) or [])[1:]]
-        own = {"workers": workers, "early_stop": early_stop(), "words": words_fingerprint(self.dictionary.symbols)}
-        return {**super().get_checkpoint_dict(), type(self).__name__: own}
+        return {**super().get_checkpoint_dict(), type(self).__name__: {"workers": workers, "early_stop": early_stop()}}
 
     def _carried(self) -> dict[str, Any]:
         carried = self._decoders[-1].carried
@@ -269,8 +271,6 @@ class WordnetLexiconTask(StreamTask):
 
     def set_checkpoint_dict(self, saved: dict[str, Any]) -> None:
         decoder = self._decoders[-1]
-        if decoder.tables_of_words():
-            check_words(self.cfg, self.dictionary.symbols, saved.get("words"))
         rank, world = rank_and_world()
         workers = saved["workers"]
         if decoder.carried and len(workers) == world:

@@ -248,7 +248,8 @@ def test_a_training_goes_on_over_another_dictionary_only_without_rows(commands, 
     reset = [f"--reset-{what}" for what in ("optimizer", "lr-scheduler", "dataloader", "meters")]
     if head == "tied":
         options = [*PLUGIN, *TRAINING, *small(*more), "--save-dir", tmp_path / "save"]
-        refused = commands.fails("fairseq-train", tmp_path / "other", *options)
-        assert "another dictionary, and its optimizer goes on by that: give --finetune-from-model, or --reset-" in refused
+        for part in ([], ["--reset-dataloader"]):
+            refused = commands.fails("fairseq-train", tmp_path / "other", *options, *part)
+            assert "another dictionary, and its optimizer goes on by that: give --finetune-from-model, or --reset-" in refused
     output = commands.train(tmp_path / "other", tmp_path / "save", *more, *(reset if head == "tied" else []))
     assert "done training" in output

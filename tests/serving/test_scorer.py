@@ -12,7 +12,7 @@ import torch
 from serving_models import ANY_MODEL, WORDS
 
 from fairseq_groc.adapters import AdapterSettings
-from fairseq_groc.contexts.schema import Schema
+from fairseq_groc.contexts.schema import Contexts, Schema
 from fairseq_groc.contexts.variables import Variable
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation import loading
@@ -220,6 +220,9 @@ def test_lines_have_contexts_of_their_own(make, arch):
     assert scorer.score([], context={"topic": "sports"}) == scorer.score([], context=topics) == []
     with pytest.raises(OptionError, match="2 of them for 4 lines"):
         scorer.score(lines, context=topics[:2])
+    with pytest.raises(OptionError, match="expected one for each, or one for all"):
+        scorer.stream(context=Contexts.joined([SCHEMA.parse(topic) for topic in topics[:2]]))
+    assert scorer.score(lines, context=SCHEMA.parse(topics[0])) == scorer.score(lines, context=topics[0])
     scorer.decoder.given_context = None
     with pytest.raises(OptionError, match="wants to know the context of each line"):
         scorer.score(lines)
