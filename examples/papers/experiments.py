@@ -133,8 +133,12 @@ EXPERIMENTS: dict[str, Experiment] = {
         varied=True,
     ),
     "awd-averages": Experiment(
-        "AWD-LSTM: when the averaging of its weights begins",
-        [_awd("AWD-LSTM"), _awd("without averaging", "--optimizer nt_asgd --non-monotonic-interval 1000")],
+        "AWD-LSTM trained for longer: averaged and dropped weights",
+        [
+            _awd("AWD-LSTM"),
+            _awd("without averaging", "--optimizer nt_asgd --non-monotonic-interval 1000"),
+            _awd("no dropped weights", "--weight-dropout 0"),
+        ],
         ("ptb",),
     ),
     "awd": Experiment(

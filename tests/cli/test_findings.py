@@ -428,6 +428,17 @@ def test_averaging_begins_with_the_33rd_epoch():
     assert round(run["valid"], 1) == 153.6
 
 
+def test_dropped_weights_are_worth_something_in_a_longer_training():
+    whole, without = (rows_of("awd-averages-ptb-awd-long")[label]["runs"][0] for label in ("AWD-LSTM", "no dropped weights"))
+    worth = [without[key] / whole[key] - 1 for key in ("valid", "test")]
+    worth.append(without["uniform"]["test"] / whole["uniform"]["test"] - 1)
+    assert [round(one, 2) for one in worth] == [0.02] * 3
+    epochs = [perplexity for updates, perplexity in without["curve"] if updates % 830]
+    assert max(epochs[:21]) > epochs[20] > 1.1 * epochs[21] and epochs[21:] == sorted(epochs[21:], reverse=True)
+    short = perplexities("awd-ptb-awd")
+    assert abs(short["no dropped weights"] / short["AWD-LSTM"] - 1) < 0.003
+
+
 def test_another_cpu_changes_as_much_as_most_parts_of_awd_lstm():
     one, other = rows_of("awd-ptb-awd")["AWD-LSTM"]["runs"], rows_of("drill-table-4-ptb-awd")["tied"]["runs"]
     assert all(first["made"]["machine"] != second["made"]["machine"] for first, second in zip(one, other, strict=True))
