@@ -310,8 +310,9 @@ def test_a_model_in_half_precision_has_the_tuned_adapters(ours, corpus, models, 
     ours("tune", "--path", models["tied"], "--data", data, "--split", "test1", "--cache", "unigram")
     for name, message in (("tied", TUNED), ("lookup", "adapters.json has no adapters of this model, only of others")):
         caplog.clear()
-        hub = GrocLSTMLanguageModel.from_pretrained(str(models[name].parent), models[name].name, str(data)).half().eval()
-        hub.score("the cat")
+        with caplog.at_level(logging.INFO):
+            hub = GrocLSTMLanguageModel.from_pretrained(str(models[name].parent), models[name].name, str(data)).half().eval()
+            hub.score("the cat")
         assert message in caplog.text and bool(hub.models[0].decoder.adapter) == (name == "tied")
 
 
@@ -342,11 +343,11 @@ def test_what_a_training_had_acts_with_a_word_where_it_acts(commands, ours, corp
     model, data = tmp_path / "checkpoint_last.pt", corpus / "union"
     validate = ["fairseq-validate", data, *PLUGIN, "--path", model, "--valid-subset", "test", "--batch-size", "4"]
     output = commands.ok(*validate)
-    assert "adapters as in training (values of 0 leave them out): uniform_weight 0.3" in output
+    assert "adapters as in training: uniform_weight 0.3" in output
     assert "as in training" not in commands.ok(*validate, "--uniform-weight", "0.2")
     output = commands.eval_lm(data, model)
     assert "as in training" not in output and math.isinf(evaluated(output)[1])
-    assert "'test': the model, trained on lines by themselves, reads a running text (--sample-break-mode eos: lines)" in output
+    assert "'test': the model, trained on lines by themselves, reads a running text" in output
     assert evaluate(ours, data, model, tmp_path / "r.json")["all"]["perplexity"] == "inf"
     drawn = evaluate(ours, data, model, tmp_path / "r.json", "--draw-new-rows")["all"]["perplexity"]
     assert evaluated(commands.eval_lm(data, model, "--draw-new-rows"))[1] == printed(drawn)

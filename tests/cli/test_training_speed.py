@@ -81,7 +81,7 @@ def test_a_log_that_is_cut_is_one_line():
 
 
 def test_what_is_interrupted_may_end_its_own_workers(tmp_path):
-    script = f"trap 'echo ended > {tmp_path}/told; exit' TERM; echo ready; sleep 60 & wait"
+    script = f"trap 'echo ended > {tmp_path}/told; exit 0' TERM; echo ready; sleep 60 & wait"
     with pytest.raises(KeyboardInterrupt), started(["sh", "-c", script], stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"ready\n"
         raise KeyboardInterrupt
