@@ -150,7 +150,6 @@ def experiment(results: dict[str, Any], stem: str) -> list[str]:
         [*FIGURES, *ABOUT], [cells(label, row, compared(rows, row), change[label]) for label, row in rows.items()], OPTIONAL
     )
     about = [of_scale(results), SMOOTHED, *([TRIED] if "tried" in columns else [])]
-    about += [WEIGHTS] if any(", " in dict(zip(columns, line, strict=True)).get("uniform weight", "") for line in lines) else []
     if "ngram" in results:
         counted = {
             "": KNESER_NEY,
@@ -161,6 +160,7 @@ def experiment(results: dict[str, Any], stem: str) -> list[str]:
         about.append(COUNTED)
     seeds = seeds_of(rows)
     about += [f"Seeds of every perplexity: {seeds}." + (" Means and standard deviations over them." if seeds > 1 else "")]
+    about += [WEIGHTS] if seeds > 1 and "uniform weight" in columns else []
     about += [CHANGED] if varied else []
     about += [f"In all rows: {'; '.join(f'*{name}* {value}' for name, value in constant.items())}."] if constant else []
     scale = SCALES[results["scale"]]
@@ -261,12 +261,8 @@ def adaptation(results: dict[str, Any], stem: str) -> list[str]:
         title = f"## The local cache's settings, tied, validation text of {results['grid']['domain']}"
         parts += [title, "\n".join(grid(results["grid"]))]
     rates = [f"{model} {valid:.1f} at {rate}" for model, of in results["learning_rates"].items() for rate, valid in of.items()]
-    best = (
-        "Each model has the best of its learning rates; validation"
-        if len(rates) > len(results["learning_rates"])
-        else "Validation"
-    )
-    chosen = f"{best} perplexity over the words of training: {', '.join(rates)}."
+    best = "Each model has the best of its learning rates. " if len(rates) > len(results["learning_rates"]) else ""
+    chosen = f"{best}Validation perplexity over the words of training: {', '.join(rates)}."
     return [*parts, "## Make it", typed(results["command"]), f"{chosen}\n{results['machine']}.", f"Paper: {TABLE_5}"]
 
 

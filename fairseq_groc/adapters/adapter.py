@@ -126,7 +126,7 @@ class Memory:
             beyond: mask (V) of words that may not be predicted; None: all may
         """
         h = h.detach().float()
-        weights = self._adapter.settings.caches()
+        weights = self._adapter.cache_weights
         if not weights:
             return View(self._adapter, self, [], (h.size(0), h.size(1)))
         read = tokens.masked_fill(tokens == padding, -1)
@@ -204,6 +204,7 @@ class Adapter:
 
     def __init__(self, settings: AdapterSettings, real: Tensor, new: Tensor, opened: Mapping[str, Any] | None = None):
         self.settings, self.opened = settings, opened or {}
+        self.cache_weights = settings.caches()  # every block asks for them
         self._real, self.new = real, new
 
     @property

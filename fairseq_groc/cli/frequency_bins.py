@@ -10,7 +10,7 @@ from torch import Tensor
 from fairseq_groc.arguments import add_out, add_text, named, natural
 from fairseq_groc.data.fingerprint import folder_dictionary
 from fairseq_groc.data.stream_dataset import open_text
-from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.errors import DataError, OptionError, counted
 from fairseq_groc.evaluation.bins import EDGES, Bin, bins_table, by_frequency, count_occurrences
 from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.results import check_out, color_of, pyplot, save_figure, write_json
@@ -87,7 +87,7 @@ def draw(compared: dict[str, list[Bin]], path: Path) -> None:
         panel.axhline(0, color="black", linewidth=0.8)
         panel.set(title=f"{key} over tokens")
         panel.spines[["top", "right"]].set_visible(False)
-    ticks = [f"{b.label()}\n({b.words:,} word{'s' * (b.words != 1)})" for b in first]
+    ticks = [f"{b.label()}\n({counted(b.words, 'word')})" for b in first]
     for panel in panels:
         panel.set_xticks([i + 0.4 - width / 2 for i in range(len(first))], ticks, fontsize=8)
     panels[0].set_ylabel("nats by which the model is better")

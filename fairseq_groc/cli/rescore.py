@@ -133,12 +133,12 @@ def _check_replaced(args: Namespace, nbest: NBest) -> None:
 
 def _scored(nbest: NBest, args: Namespace) -> list[LineScore]:
     options = {**adapter_options(args), **word_options(args)}
-    scorer = load(args.path, args.data, lexicon_path=args.lexicon_path, **options)
+    scorer, texts = load(args.path, args.data, lexicon_path=args.lexicon_path, **options), nbest.texts()
     if args.add_words:
-        words = dict.fromkeys(word for text in nbest.texts() for word in text.split())
+        words = dict.fromkeys(word for text in texts for word in text.split())
         scorer.add_words([word for word in words if word != scorer.decoder.dictionary.unk_word])
     read = context_reader(scorer.schema, args.context_fields, args.context)
-    found = scorer.score(nbest.texts(), context=None if read is None else Contexts.joined([*map(read, nbest.lines)]))
+    found = scorer.score(texts, context=None if read is None else Contexts.joined([*map(read, nbest.lines)]))
     impossible = sum(score.log_probability == -math.inf for score in found)
     if impossible:
         logger.warning(

@@ -35,7 +35,7 @@ class Columns(NamedTuple):
     scores: tuple[str, ...] | None
     context: Mapping[str, str] = {}
 
-    def named(self) -> list[str]:
+    def without_scores(self) -> list[str]:
         """Return those of the id, the text and the context."""
         return [self.id, self.text, *self.context.values()]
 
@@ -45,7 +45,7 @@ class Columns(NamedTuple):
         Raises:
             OptionError: some are and some are not.
         """
-        kinds = {name.isascii() and name.isdecimal() for name in (*self.named(), *(self.scores or ()))}
+        kinds = {name.isascii() and name.isdecimal() for name in (*self.without_scores(), *(self.scores or ()))}
         if len(kinds) > 1:
             raise OptionError(f"{FIELDS}: expected names of the header, or numbers of all of them")
         return kinds == {True}
@@ -80,24 +80,24 @@ def read_nbest(path: Path, columns: Columns) -> NBest:
         DataError: it has no such column, a line has not all of them, or a score is no number; says where.
         OptionError: a score has a name that means something else.
     """
-    lines = list(read_lines(path))
+    lines, own = list(read_lines(path)), columns.without_scores()
     if columns.numbered():
         names, first = [f"field {int(name)}" for name in columns.scores or ()], 0
-        places = [int(name) - 1 for name in (*columns.named(), *(columns.scores or ()))]
+        places = [int(name) - 1 for name in (*own, *(columns.scores or ()))]
         if -1 in places:
             raise OptionError(f"{FIELDS}: fields are numbered from 1")
     else:
         header, first = lines[0].split("\t"), 1
-        names = [name for name in header if name not in columns.named()] if columns.scores is None else list(columns.scores)
-        for name in (*columns.named(), *names):
+        names = [name for name in header if name not in own] if columns.scores is None else list(columns.scores)
+        for name in (*own, *names):
             if header.count(name) != 1:
                 what = "no column" if name not in header else "several columns"
                 raise DataError(f"{path}:1: {what} {shown(name)} in its header {shown(lines[0])}. Name them: {FIELDS}")
-        places = [header.index(name) for name in (*columns.named(), *names)]
+        places = [header.index(name) for name in (*own, *names)]
     if taken := {LM, WORDS}.intersection(names):
         raise OptionError(f"{path}: a score named {taken.pop()!r}, as the model's own is. Rename the column.")
-    found = ((line, f"{path}:{number}") for number, line in enumerate(lines[first:], start=first + 1))
-    rows = [_row(line, where, places, list(columns.context)) for line, where in found]
+    numbered = enumerate(lines[first:], start=first + 1)
+    rows = [_row(line, f"{path}:{number}", places, list(columns.context)) for number, line in numbered]
     if not rows:
         raise DataError(f"{path} has no hypothesis")
     ids = list(dict.fromkeys(row[0] for row in rows))

@@ -1,6 +1,5 @@
 """Results: tables as text, numbers as JSON, pictures with matplotlib."""
 
-import importlib
 import json
 import math
 import os
@@ -135,4 +134,4 @@ def pyplot() -> Any:
     """
     missing = OptionError("pictures are drawn with matplotlib, which is not installed: pip install matplotlib")
     imported("matplotlib", missing).use("Agg")
-    return importlib.import_module("matplotlib.pyplot")
+    return imported("matplotlib.pyplot", missing)

@@ -56,7 +56,7 @@ def check_moved(model: nn.Module, optimizer: Any) -> None:
     Args:
         optimizer: fairseq's, as a checkpoint left it
     """
-    if optimizer.optimizer.state and any(rows.moved for rows in tables_of(model).values()):
+    if any(rows.moved for rows in tables_of(model).values()) and optimizer.optimizer.state:
         raise OptionError(
             "the checkpoint's training had another dictionary, and its optimizer goes on by that: give --finetune-from-model, "
             "or --reset-optimizer --reset-lr-scheduler --reset-dataloader --reset-meters"

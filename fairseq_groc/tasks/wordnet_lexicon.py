@@ -161,8 +161,7 @@ class WordnetLexiconTask(StreamTask):
                 if not dataset.independent_lines:
                     decoder.adapter_block(self._typed_block)
                     if trained.get("lines") and not self._trains:
-                        how = "trained on lines by themselves, reads a running text"
-                        logger.log(NOTICE, f"'{dataset.name}': the model, {how}")
+                        logger.log(NOTICE, f"the model was trained on lines by themselves; '{dataset.name}' is a running text")
                 if not (decoder.adapter and decoder.adapter.settings.uniform_weight):
                     report_impossible(decoder, dataset)
 
