@@ -224,6 +224,7 @@ def test_fields_that_say_no_context(ours, data, model, tmp_path, monkeypatch, ca
         ([*where, "--context-fields", "topic=1"], "--context-fields: the text is one field of several. Give --field, which says"),
         ([*fields, "topic"], "--context-fields topic: expected NAME=FIELD,NAME=FIELD, each name once"),
         ([*fields, "missing"], "--context-fields missing: expected NAME=FIELD,NAME=FIELD"),
+        ([*fields, "topic="], "--context-fields topic=: expected NAME=FIELD,NAME=FIELD"),
         ([*fields, "topic=1,topic=3"], "--context-fields topic=1,topic=3: expected NAME=FIELD,NAME=FIELD, each name once"),
         ([*fields, "topic=0"], "--context-fields 0: expected a whole number, 1 or more"),
         ([*fields, "topic=1,year=4"], "t.tsv:1: 3 tab-separated fields, --context-fields year=4 asked for"),
