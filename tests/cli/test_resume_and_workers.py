@@ -234,22 +234,21 @@ def test_a_sweep_of_hydra_trains_every_model_as_if_alone(commands, corpus, tmp_p
         assert {"train_inner", "train", "valid", "valid1"} >= logged >= {"train", "valid", "valid1"}
 
 
-@pytest.mark.parametrize("head", ["tied", "compositional_output"])
-def test_a_training_goes_on_over_another_dictionary_only_without_rows(commands, corpus, tmp_path, head):
+@pytest.mark.parametrize("head, optimizer", [("tied", "adam"), ("tied", "sgd"), ("compositional_output", "adam")])
+def test_a_training_goes_on_over_another_dictionary_unless_an_optimizer_has_rows(commands, corpus, tmp_path, head, optimizer):
     """What an optimizer has of each row does not move by word, as rows do: it would be another word's."""
     words = (corpus / "data" / "dict.txt").read_text().splitlines(keepends=True)
     (tmp_path / "dict.txt").write_text("".join(reversed(words)))
     texts = [part for name in ("train", "valid") for part in (f"--{name}", corpus / f"{name}.txt")]
     lexicon = ["--lexicon-path", Path(__file__).parents[1] / "fixtures" / "mini.tsv"]
     commands.preprocess("--vocabulary", tmp_path / "dict.txt", *texts, "--dest", tmp_path / "other", *lexicon)
-    unused = "--ignore-unused-valid-subsets"
-    commands.train(corpus / "data", tmp_path / "save", "--output-head", head, "--max-update", "2", unused)
-    more = ["--output-head", head, "--max-update", "4", unused]
-    reset = [f"--reset-{what}" for what in ("optimizer", "lr-scheduler", "dataloader", "meters")]
-    if head == "tied":
+    model = ["--output-head", head, "--optimizer", optimizer, "--ignore-unused-valid-subsets"]
+    commands.train(corpus / "data", tmp_path / "save", *model, "--max-update", "2")
+    more, reset = [*model, "--max-update", "4"], []
+    if (head, optimizer) == ("tied", "adam"):
         options = [*PLUGIN, *TRAINING, *small(*more), "--save-dir", tmp_path / "save"]
         for part in ([], ["--reset-dataloader"]):
             refused = commands.fails("fairseq-train", tmp_path / "other", *options, *part)
             assert "another dictionary, and its optimizer goes on by that: give --finetune-from-model, or --reset-" in refused
-    output = commands.train(tmp_path / "other", tmp_path / "save", *more, *(reset if head == "tied" else []))
-    assert "done training" in output
+        reset = [f"--reset-{what}" for what in ("optimizer", "lr-scheduler", "dataloader", "meters")]
+    assert "done training" in commands.train(tmp_path / "other", tmp_path / "save", *more, *reset)
