@@ -54,7 +54,7 @@ class Leaves(Protocol):
         """Return what ``loss`` needs of a block, from the h that the model has made of it, (B, T, d)."""
 
     def loss(self, read: Tensor, targets: Tensor) -> Tensor:
-        """Return the model's own mean loss over the possible targets, (B, T), while they act; of several streams the sum."""
+        """Return the model's own mean loss over the possible targets, (B, T), while they act, or that of each stream."""
 
     def reorder(self, order: Tensor) -> None:
         """Let stream i go on with those of stream order[i]."""
@@ -193,9 +193,9 @@ class DynamicEvaluation(TextAdapter):
         with torch.enable_grad(), self._leaves.acting():
             read, following = (torch.cat(parts, dim=1) for parts in zip(*self._pending, strict=True))
             loss = self._leaves.loss(read, following)
-            gradients = torch.autograd.grad(loss, leaves, allow_unused=True)
+            gradients = torch.autograd.grad(loss.sum(), leaves, allow_unused=True)
         self._pending = []
-        self._check(loss / following.size(0), math.log(len(model.dictionary)))
+        self._check(loss.max(), math.log(len(model.dictionary)))
         for name, theta, gradient in zip(names, leaves, gradients, strict=True):
             self._rule.update(name, theta, self._leaves.origin[name], gradient)
 

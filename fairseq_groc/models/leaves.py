@@ -149,12 +149,12 @@ class StreamLeaves:
         return read
 
     def loss(self, read: Tensor, targets: Tensor) -> Tensor:
-        """Return the sum over what streams have of the mean loss over their possible targets, (B, T)."""
+        """Return the mean losses over the possible targets, (B, T), of those that share numbers: (1), or (B)."""
         with torch.no_grad():
             _, outputs, bias = self._decoder.matrices()
         losses, counted = _losses(self._decoder, self._met(read), targets, (outputs.detach(), bias.detach()))
         own = len(self.tensors[self._name])
-        return (losses.reshape(own, -1).sum(1) / counted.reshape(own, -1).sum(1).clamp(min=1)).sum()
+        return losses.reshape(own, -1).sum(1) / counted.reshape(own, -1).sum(1).clamp(min=1)
 
     def reorder(self, order: Tensor) -> None:
         """Let stream i go on with what stream order[i] has."""

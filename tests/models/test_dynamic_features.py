@@ -1,11 +1,16 @@
 """A matrix for each stream that learns: the same rule, apart from other streams, and with the hypotheses of a beam."""
 
+import math
+from argparse import Namespace
+from contextlib import nullcontext
+
 import pytest
 import torch
 from decoders import DECODERS
 from dynamics import BLOCK, DECAY, EOS, EPSILON, PAD, SETTINGS, WORDS, adapt, scores_of
 
-from fairseq_groc.adapters import Adapter, AdapterSettings, Memory, TextAdapter
+from fairseq_groc.adapters import Adapter, AdapterSettings, Memory, Statistics, TextAdapter
+from fairseq_groc.adapters.dynamic import DynamicEvaluation, UpdateRule
 
 
 @pytest.mark.parametrize("width", [4, 6, 9])
@@ -48,6 +53,20 @@ def test_every_stream_has_its_own_features(model_of, stock_model, batches, as_li
         assert found == pytest.approx(scores_of(model, batches(model, as_lines(line))).tolist(), abs=1e-10)
     one_stream = scores_of(model, batches(model, as_lines(*lines)))
     assert one_stream[26:].tolist() != pytest.approx(together[2], abs=1e-7)
+
+
+@pytest.mark.parametrize("loss", [5.0, 20.0])
+def test_one_stream_of_many_that_diverges_is_told_of(caplog, loss):
+    m = torch.zeros(8, requires_grad=True)
+    leaves = Namespace(tensors={"m": m}, origin={"m": torch.zeros(8)}, acting=nullcontext, read=lambda h: h)
+    leaves.loss = lambda *_: m + torch.tensor([0.0] * 7 + [loss])
+    model = Namespace(dictionary=WORDS, leaves=lambda *_: leaves)
+    dynamic = DynamicEvaluation(UpdateRule(1.0, 0.0, 1.0, Statistics({"m": torch.ones(8)}, 1.0)), 1, "features")
+    tokens = torch.zeros(8, 1, dtype=torch.long)
+    dynamic.before_block(model, tokens)
+    dynamic.after_block(model, tokens, torch.zeros(8, 1, 1), tokens)
+    assert ("diverges: 20 nats a word" in caplog.text) == (loss > 5 * math.log(len(WORDS)))
+    assert m.tolist() == [-0.5] * 8  # a gradient of 1, whatever the number of streams
 
 
 @pytest.mark.parametrize("arch", ["groc_lstm_lm", *DECODERS])
