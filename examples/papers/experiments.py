@@ -5,6 +5,7 @@ from typing import NamedTuple
 from fairseq_groc.presets import PRESETS
 
 KNESER_NEY, ORDER = "Kneser-Ney 4-gram", 4  # a row of every table that no training makes
+PROGRAM = "timed_train.py"  # fairseq-train that saves more often
 
 
 class Row(NamedTuple):
@@ -18,6 +19,7 @@ class Row(NamedTuple):
         published: whether the preset's figures are this row's
         test: published test perplexity, where the preset's figures are not this row's
         without: a flag of a scale's training that it goes without
+        program: of this folder that trains it, with what it reads before fairseq-train's arguments
     """
 
     label: str
@@ -27,6 +29,7 @@ class Row(NamedTuple):
     published: bool = True
     test: float | None = None
     without: str = ""
+    program: str = PROGRAM
 
 
 class Experiment(NamedTuple):
@@ -161,7 +164,11 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "drill-table-4": Experiment(
         "DRILL, Table 4: output layers",
-        [Row(name.removeprefix("drill_lstm_lm_").replace("_", " "), name) for name in _DRILL],
+        [
+            *(Row(name.removeprefix("drill_lstm_lm_").replace("_", " "), name) for name in _DRILL),
+            # the seed of the released command
+            Row("tied, released blocks", "drill_lstm_lm_tied", published=False, program="released_blocks.py 141"),
+        ],
         ("ptb",),
     ),
 }

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from experiments import EXPERIMENTS, KNESER_NEY, Row, preset_of
+from experiments import EXPERIMENTS, KNESER_NEY, PROGRAM, Row, preset_of
 from pictures import draw_rows
 from preparing import DATASETS, ngram_alone, prepare, suffix
 from scales import SCALES, Scale, options_of
@@ -34,7 +34,6 @@ from fairseq_groc.registry import flag
 UNIFORM = (0.0, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)  # weights of the uniform distribution that are tried on validation text
 MADE, COST, LOG = "made.json", "cost.json", "train.log"  # of a run: how and on what; what training and validation took
 SETTABLE = {key for scale in SCALES.values() for setting in scale.grid for key in setting}
-TRAIN = (sys.executable, Path(__file__).with_name("timed_train.py"))  # fairseq-train that saves more often
 
 
 def main() -> None:
@@ -139,9 +138,10 @@ def figures_of(args, row: Row, scale: Scale, before: dict[str, Any]) -> dict[str
     published = PRESETS[preset] if row.published else PRESETS[preset]._replace(parameters=None, valid=None, test=row.test)
     paper = {"parameters_millions": published.parameters, "valid": published.valid, "test": published.test}
     name = preset + suffix(tables) + suffix(row.options) + suffix(row.without.replace("--", "--no-"))
+    name += suffix(row.program.removeprefix(PROGRAM))
 
     def train(setting: dict[str, Any], seed: int) -> dict[str, Any]:
-        return trained(args, data, name, model, scale, setting, seed, lexicon)
+        return trained(args, data, name, row.program, model, scale, setting, seed, lexicon)
 
     grid = with_new([found["setting"] for found in before["tried"]], scale.grid[: args.settings])
     first, *others = with_new([found["seed"] for found in before["runs"]], args.seeds)
@@ -195,7 +195,7 @@ def with_new(old: list, more: list) -> list:
 
 
 def trained(
-    args, data: Path, name: str, model: list, scale: Scale, setting: dict[str, Any], seed: int, lexicon: str | None
+    args, data: Path, name: str, program: str, model: list, scale: Scale, setting: dict[str, Any], seed: int, lexicon: str | None
 ) -> dict[str, Any]:
     """Train one model; return its setting, and what its log says."""
     parts = [name, *(f"{key}{value:g}" for key, value in setting.items()), f"seed{seed}"]
@@ -206,13 +206,13 @@ def trained(
     made = {"machine": machine(), "updates": updates, "in_bf16": args.in_bf16, "options": shlex.join(options)}
     made |= {"lexicon_path": lexicon} if lexicon else {}
     with held(save):
-        made = train_in(save, data, options, made)
+        made = train_in(save, data, program, options, made)
     checkpoint = str((save / "checkpoint_best.pt").relative_to(args.workdir))
     cost = json.loads((save / COST).read_text()) if (save / COST).exists() else None
     return {"setting": setting, "seed": seed, **figures(save / LOG), "made": made, "cost": cost, "checkpoint": checkpoint}
 
 
-def train_in(save: Path, data: Path, options: list[str], made: dict[str, Any]) -> dict[str, Any]:
+def train_in(save: Path, data: Path, program: str, options: list[str], made: dict[str, Any]) -> dict[str, Any]:
     """Train in the folder unless that is done; return how it was made."""
     log = save / LOG
     if log.exists():
@@ -226,8 +226,10 @@ def train_in(save: Path, data: Path, options: list[str], made: dict[str, Any]) -
         write_json(save / MADE, made)
         where = ["--save-dir", save, "--no-epoch-checkpoints", "--log-format", "simple", "--num-workers", 0]
         where += ["--distributed-world-size", 1]  # the batch is that of one worker
+        script, *typed = program.split()
+        command = (sys.executable, Path(__file__).with_name(script), *typed, data, *PLUGIN, *options, *where)
         begin = time.time()
-        peak = run(*TRAIN, data, *PLUGIN, *options, *where, log=log)  # an interrupted run appends
+        peak = run(*command, log=log)  # an interrupted run appends
         seconds = read_clock(log)[-1][1] if resumed else time.time() - begin
         print(f"{save.name}: {seconds:,.0f} s, {peak:.1f} GiB", flush=True)
         write_json(save / COST, {"seconds": seconds, "peak_gib": peak, "disk_mib": disk_mib(save)})

@@ -42,7 +42,6 @@ RECIPES = {
     "examples/context/README.md": ("examples/context",),  # test_context_texts.py, test_context_example.py
     "benchmarks/README.md": ("record.py", "training-speed"),  # test_benchmarks.py, test_training_speed.py
     **{f"examples/papers/results/{path.name}": () for path in (ROOT / "examples/papers/results").glob("*-*-*.md")},
-    "examples/papers/results/drill-table-4-ptb-awd-paper-short.md": ("released_blocks.py",),  # test_train_averages.py
 }
 COMMAND = re.compile(
     r"(fairseq-|python |scripts/|printf |echo |mkdir |tail |head |for |export |[A-Z]+=|make |pip |torchrun |srun |curl |source )"

@@ -318,13 +318,19 @@ def trainings(workdir):
     return found
 
 
-def test_models_of_the_papers_sizes_are_trained(commands, texts, tmp_path):
-    output = commands.ok(
-        *RUN, "table-2", "--from", texts, "--workdir", tmp_path, "--scale", "paper", "--updates", "2", "--rows", "tied"
-    )
-    assert "tied: " in output
-    found = json.loads((tmp_path / "table-2-ptb-paper.json").read_text())["rows"]["tied"]
-    assert found["setting"] == {"lr": 0.001} and found["runs"][0]["updates"] == 2
+@pytest.mark.parametrize(
+    "table, scale, label, rate, program",
+    [
+        ("table-2", "paper", "tied", 0.001, "/timed_train.py "),
+        ("drill-table-4", "awd-paper-short", "tied, released blocks", 30, "/released_blocks.py 141 "),
+    ],
+)
+def test_models_of_the_papers_sizes_are_trained(commands, texts, tmp_path, table, scale, label, rate, program):
+    command = [*RUN, table, "--from", texts, "--workdir", tmp_path, "--scale", scale, "--updates", "2", "--rows", label]
+    output = commands.ok(*command)
+    assert f"{label}: " in output and program in output
+    found = json.loads((tmp_path / f"{table}-ptb-{scale}.json").read_text())["rows"][label]
+    assert found["setting"] == {"lr": rate} and found["runs"][0]["updates"] == 2
 
 
 def test_a_summary_names_models_by_what_they_are(monkeypatch):
