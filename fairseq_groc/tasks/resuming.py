@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 from fairseq.dataclass import FairseqDataclass
+from fairseq.tasks import FairseqTask
 from omegaconf import II
-from torch import nn
 
 from fairseq_groc.embeddings.rows import tables_of
 from fairseq_groc.errors import DataError, OptionError
@@ -50,17 +50,22 @@ def mend_before_resuming(cfg: ResumingConfig) -> None:
         gather(None)
 
 
-def check_moved(model: nn.Module, optimizer: Any) -> None:
-    """Refuse to go on over another dictionary: rows have moved by word, and what the optimizer has of each has not.
+class ResumedTask(FairseqTask):
+    """A task that refuses to go on over another dictionary: rows move by word, and what the optimizer has of each does not."""
 
-    Args:
-        optimizer: fairseq's, as a checkpoint left it
-    """
-    if any(rows.moved for rows in tables_of(model).values()) and optimizer.optimizer.state:
-        raise OptionError(
-            "the checkpoint's training had another dictionary, and its optimizer goes on by that: give --finetune-from-model, "
-            "or --reset-optimizer --reset-lr-scheduler --reset-dataloader --reset-meters"
-        )
+    _stepped = False  # in training, since it began or went on
+
+    def train_step(
+        self, sample: dict[str, Any], model: Any, criterion: Any, optimizer: Any, update_num: int, ignore_grad: bool = False
+    ) -> Any:
+        goes_on = not self._stepped and update_num > 0 and optimizer.optimizer.state
+        if goes_on and any(rows.moved for rows in tables_of(model).values()):
+            raise OptionError(
+                "the checkpoint's training had another dictionary, and its optimizer goes on by that: "
+                "give --finetune-from-model, or --reset-optimizer --reset-lr-scheduler --reset-dataloader --reset-meters"
+            )
+        self._stepped = True
+        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 
 
 def mend_checkpoints(folder: Path) -> None:

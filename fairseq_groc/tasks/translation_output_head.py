@@ -14,7 +14,7 @@ from fairseq_groc.heads import HEADS
 from fairseq_groc.models.attaching import attach_head
 from fairseq_groc.models.building import lexicon_parts, needs_spellings, ngram_widths
 from fairseq_groc.options import HeadConfig, head_settings, refuse_unused_of_task, widen
-from fairseq_groc.tasks.resuming import ResumingConfig, mend_before_resuming
+from fairseq_groc.tasks.resuming import ResumedTask, ResumingConfig, mend_before_resuming
 
 
 @dataclass
@@ -30,7 +30,7 @@ TASK = "translation_output_head"
 
 
 @register_task(TASK, dataclass=TranslationOutputHeadConfig)
-class TranslationOutputHeadTask(TranslationTask):
+class TranslationOutputHeadTask(ResumedTask, TranslationTask):
     """Encoder-decoder models whose decoder has one of the package's heads; everything else is fairseq's."""
 
     cfg: TranslationOutputHeadConfig

@@ -39,7 +39,7 @@ from fairseq_groc.tasks.building import (
 from fairseq_groc.tasks.checks import check_criterion, check_machine, check_needed, check_training, check_updates, check_use
 from fairseq_groc.tasks.config import DEFAULT_BLOCK, TASK, WordnetLexiconConfig
 from fairseq_groc.tasks.generation import prefix_of
-from fairseq_groc.tasks.resuming import check_moved, mend_before_resuming
+from fairseq_groc.tasks.resuming import ResumedTask, mend_before_resuming
 from fairseq_groc.tasks.streaming import StreamTask
 from fairseq_groc.tasks.workers import early_stop, early_stop_function, forget_earlier_training, gather, rank_and_world
 
@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 
 @register_task(TASK, dataclass=WordnetLexiconConfig)
-class WordnetLexiconTask(StreamTask):
+class WordnetLexiconTask(StreamTask, ResumedTask):
     """Streams of words, each predicted exactly once; the vocabulary is whatever ``dict.txt`` says."""
 
     def __init__(self, cfg: WordnetLexiconConfig, dictionary: Dictionary):
@@ -57,7 +57,6 @@ class WordnetLexiconTask(StreamTask):
         self._decoders: list[Any] = []
         self._prepared: list[Any] = []  # those that have their adapters
         self._trains = True  # not, if the model comes from a checkpoint to be used
-        self._stepped = False  # in training, since it began or went on
         self._block_lengths: list[int] = []
         self._typed_block = 0  # --tokens-per-sample of who scores, not of a checkpoint
         self.composed_lr_scale = 1.0
@@ -202,9 +201,6 @@ class WordnetLexiconTask(StreamTask):
     def train_step(
         self, sample: dict[str, Any], model: Any, criterion: Any, optimizer: Any, update_num: int, ignore_grad: bool = False
     ) -> Any:
-        if not self._stepped and update_num > 0:
-            check_moved(model, optimizer)
-        self._stepped = True
         self.prepare_step(optimizer)
         block = sample["net_input"].get("block")
         tokens = torch.cat([sample["net_input"]["src_tokens"].flatten(), sample["target"].flatten()])

@@ -52,6 +52,13 @@ def test_translation_with_a_head(commands, corpus, tmp_path):
     options = [*sizes.split(), *training.split(), *head, "--save-dir", tmp_path / "save"]
     output = commands.ok("fairseq-train", tmp_path / "bin", *task, *options)
     assert math.isfinite(perplexity(output))
+    words = (tmp_path / "bin" / "dict.de.txt").read_text().splitlines(keepends=True)
+    (tmp_path / "de").write_text("".join(reversed(words)))
+    dictionaries = ["--srcdict", tmp_path / "bin" / "dict.en.txt", "--tgtdict", tmp_path / "de"]
+    commands.ok("fairseq-preprocess", "-s", "en", "-t", "de", *prefixes, "--destdir", tmp_path / "other", *dictionaries)
+    output = commands.fails("fairseq-train", tmp_path / "other", *task, *options, "--max-update", "8")
+    assert "another dictionary, and its optimizer goes on by that" in output.splitlines()[-1]
+    assert "done training" in commands.ok("fairseq-train", tmp_path / "bin", *task, *options, "--max-update", "8")
     options = ["--path", tmp_path / "save" / "checkpoint_best.pt", "--scoring", "sacrebleu", "--num-workers", "0"]
     output = commands.ok("fairseq-generate", tmp_path / "bin", *task[:4], *options)
     assert "BLEU" in output.splitlines()[-1]
