@@ -54,7 +54,7 @@ def _check_files(prefix: str) -> None:
     with open(prefix + ".idx", "rb") as file:
         start = file.read(head.size)
     if start.startswith(b"TNTIDX"):
-        return  # an older form of fairseq's, which it checks
+        raise DataError(f"{prefix}.idx is of an older form (--dataset-impl). Binarise the text again: scripts/preprocess.sh.")
     magic, version, kind, count = head.unpack(start) if len(start) == head.size else (b"", 0, 0, 0)
     kinds = {code: np.dtype(of) for code, of in indexed_dataset._code_to_dtype.items() if np.issubdtype(of, np.integer)}
     known = magic.startswith(b"MMIDIDX") and version == 1 and kind in kinds

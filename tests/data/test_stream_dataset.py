@@ -239,6 +239,7 @@ def test_binarised_text_is_opened_alone_or_with_its_other_parts(binarised, dicti
         (".idx", 24, None, "test.idx is cut or garbled"),
         (".idx", 60, None, "test.idx is cut or garbled"),
         (".idx", 0, b"X", "test.idx is cut or garbled"),  # name
+        (".idx", 0, b"TNTIDX", "test.idx is of an older form \\(--dataset-impl\\)"),
         (".idx", 9, b"\2", "test.idx is cut or garbled"),  # version
         (".idx", 17, b"\7", "test.idx is cut or garbled"),  # type: floats
         (".idx", 17, b"\4", "test.idx is cut or garbled"),  # type: another size
