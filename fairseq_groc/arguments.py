@@ -83,6 +83,7 @@ def add_model(parser: argparse.ArgumentParser, context: bool = True) -> None:
     parser.add_argument("--data", required=True, help="data folder with the vocabulary, and the text if the command reads one")
     parser.add_argument("--any-lexicon", action="store_true", help="the data's lexicon may be another than the checkpoint's")
     parser.add_argument("--draw-new-rows", action="store_true", help="words without a row: draw one like the others")
+    parser.add_argument("--cpu", action="store_true", help="compute on the CPU even if there is a GPU")
     if context:
         what = "of all lines, in place of what the data say; missing: unknown"
         parser.add_argument("--context", metavar="NAME=VALUE,...", help=what)

@@ -145,7 +145,7 @@ def share_of(args: Namespace, hub: Any, dataset: StreamDataset, known: Tensor, w
     block, unk, symbols = task.block_length(), task.dictionary.unk(), task.dictionary.symbols
     pieces = None if args.raw or args.remove_bpe else pieces_of(symbols)
     size = None if pieces or worker else text_size(args, dataset)
-    place = Place(args.streams, block, worker, args.workers)
+    place, possible = Place(args.streams, block, worker, args.workers), ~decoder.matrices.impossible.cpu()
     began = time.perf_counter()
     scores = score(hub.models[0], dataset, place, args.verify_normalization, decoder.real_words().cpu() & ~known)
     seconds = time.perf_counter() - began
@@ -160,8 +160,8 @@ def share_of(args: Namespace, hub: Any, dataset: StreamDataset, known: Tensor, w
         "error": scores.error,
         "verified": scores.verified,
         "new_mass": scores.mass,
-        "vocabulary": int((~decoder.matrices.impossible).sum()),
-        "known_vocabulary": int((known & ~decoder.matrices.impossible).sum()),
+        "vocabulary": int(possible.sum()),
+        "known_vocabulary": int((known & possible).sum()),
         "adapters": decoder.adapter.settings.values() if decoder.adapter else {},
         "opened": decoder.adapter.about() if decoder.adapter else {},
         "block": block,

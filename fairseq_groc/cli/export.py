@@ -8,7 +8,7 @@ import torch
 
 from fairseq_groc.arguments import add_model
 from fairseq_groc.errors import OptionError
-from fairseq_groc.evaluation.loading import load, word_options
+from fairseq_groc.evaluation.loading import load, model_options
 from fairseq_groc.files import check_place
 from fairseq_groc.models.matrices_file import is_word2vec, write_word2vec
 from fairseq_groc.serving.exporting import check_folder, write_service
@@ -36,7 +36,7 @@ def run(args: Namespace) -> None:
         check_place("OUT", args.out)
         if args.out.exists() and not is_word2vec(args.out):
             raise OptionError(f"{args.out} exists and holds no word2vec text: give another name")
-    decoder = load(args.path, args.data, **word_options(args)).models[0].decoder
+    decoder = load(args.path, args.data, **model_options(args)).models[0].decoder
     if args.service is not None:
         _write_service(decoder, args.service)
     else:

@@ -10,7 +10,7 @@ from torch import Tensor
 from fairseq_groc.arguments import add_lexicon_path, add_model, add_out, positive
 from fairseq_groc.data.text import escaped
 from fairseq_groc.errors import OptionError, shown
-from fairseq_groc.evaluation.loading import data_lexicon, load, word_options
+from fairseq_groc.evaluation.loading import data_lexicon, load, model_options
 from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, write_json
 
 
@@ -25,7 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 @torch.no_grad()
 def run(args: Namespace) -> None:
     check_out(args.out)
-    decoder = load(args.path, args.data, **word_options(args)).models[0].decoder
+    decoder = load(args.path, args.data, **model_options(args)).models[0].decoder
     known = ~decoder.matrices.unpredictable()
     decoder.check_words(args.word)
     new = [word for word in args.word if word not in decoder.dictionary.indices]

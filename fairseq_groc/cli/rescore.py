@@ -15,7 +15,7 @@ from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.data.text import read_lines
 from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.evaluation.lines import context_reader
-from fairseq_groc.evaluation.loading import adapter_options, word_options
+from fairseq_groc.evaluation.loading import adapter_options, model_options
 from fairseq_groc.evaluation.nbest import (
     LM,
     WORDS,
@@ -132,7 +132,7 @@ def _check_replaced(args: Namespace, nbest: NBest) -> None:
 
 
 def _scored(nbest: NBest, args: Namespace) -> list[LineScore]:
-    options = {**adapter_options(args), **word_options(args)}
+    options = {**adapter_options(args), **model_options(args)}
     scorer, texts = load(args.path, args.data, lexicon_path=args.lexicon_path, **options), nbest.texts()
     if args.add_words:
         words = dict.fromkeys(word for text in texts for word in text.split())

@@ -21,8 +21,12 @@ from fairseq_groc.tasks.config import adapter_fields
 logger = logging.getLogger(__name__)
 
 
-def load(path: str, data: str, **options: Any) -> Any:
+def load(path: str, data: str, device: str = "cpu", **options: Any) -> Any:
     """Return a checkpoint with the vocabulary of a data folder, as ``from_pretrained`` does, for evaluation.
+
+    Args:
+        device: where it computes
+        options: of the task
 
     Raises:
         DataError: there is no such checkpoint or folder, or it is broken.
@@ -49,7 +53,7 @@ def load(path: str, data: str, **options: Any) -> Any:
             raise
         reason = textwrap.shorten(f"{type(error).__name__}: {error}", 300)
         raise DataError(f"{checkpoint} cannot be loaded as a checkpoint ({reason}). Give one of fairseq-train.") from error
-    check_weights(hub.models[0], checkpoint)
+    check_weights(hub.to(device).models[0], checkpoint)
     hub.task.prepare_scoring()
     return hub
 
@@ -79,14 +83,15 @@ def adapter_options(args: Namespace) -> dict[str, Any]:
     return {**{option.name: getattr(args, option.name) for option in adapter_fields()}, **context}
 
 
-def word_options(args: Namespace) -> dict[str, Any]:
-    """Return what the options say of words that a checkpoint lacks, and of what they are made."""
-    return {"any_lexicon": args.any_lexicon, "draw_new_rows": args.draw_new_rows}
+def model_options(args: Namespace) -> dict[str, Any]:
+    """Return what the options say of where the model computes, of words that it lacks, and of what these are made."""
+    device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
+    return {"device": device, "any_lexicon": args.any_lexicon, "draw_new_rows": args.draw_new_rows}
 
 
 def open_model(args: Namespace) -> Any:
     """Return the loaded checkpoint, which is to read texts as the options say."""
-    hub = load(args.path, args.data, **adapter_options(args), **word_options(args))
+    hub = load(args.path, args.data, **adapter_options(args), **model_options(args))
     cfg = hub.task.cfg  # the checkpoint's, where the commands of fairseq have their own
     cfg.sample_break_mode = getattr(args, "sample_break_mode", "none")
     if args.tokens_per_sample:

@@ -51,7 +51,7 @@ def blocks(model: Any, dataset: StreamDataset, place: Place, begin: int = 0) -> 
     left = [plan for plan in plans if plan.block.begin >= begin]
     for plan in tqdm(left, desc=dataset.name, unit=" batches", leave=False, disable=True if place.worker else None):
         sample = dataset[plan]
-        sample = utils.move_to_cuda(sample) if device.type == "cuda" else sample
+        sample = utils.apply_to_sample(lambda tensor: tensor.to(device), sample)
         yield {**sample, "rows": plan.rows}
 
 

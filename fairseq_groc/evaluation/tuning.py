@@ -94,7 +94,8 @@ def read(states: States, adapter: Adapter, cache: str) -> Pass:
     """
     decoder = states.model.decoder
     decoder.adapter = adapter if adapter.settings.adapters() else None
-    known = CACHES[cache].known(adapter.opened.get(cache), adapter.real) if cache != "none" else None
+    real, unseen = (words.to(decoder.matrices.impossible.device) for words in (adapter.real, adapter.new))
+    known = CACHES[cache].known(adapter.opened.get(cache), real) if cache != "none" else None
     columns: dict[str, list[Tensor]] = {name: [] for name in ("lprobs", "new", "targets")}
     of_known: list[Tensor] = []
     for sample in states.blocks():
@@ -103,15 +104,15 @@ def read(states: States, adapter: Adapter, cache: str) -> Pass:
         output = states.model(**sample["net_input"])
         lprobs = torch.log_softmax(output[0].float(), -1)
         columns["lprobs"].append(lprobs.gather(2, target.unsqueeze(2))[..., 0][kept])
-        columns["new"].append(lprobs[..., adapter.new].logsumexp(-1)[kept])  # -inf if there are none
+        columns["new"].append(lprobs[..., unseen].logsumexp(-1)[kept])  # -inf if there are none
         columns["targets"].append(target[kept])
         if known is not None:
-            old_and_new = (known & ~adapter.new, known & adapter.new)
+            old_and_new = (known & ~unseen, known & unseen)
             of_known.append(torch.stack([lprobs[..., words].logsumexp(-1)[kept] for words in old_and_new]))
         if cache != "none":
             states.append(decoder.scoring_layer.features)
     lprobs, new, targets = (torch.cat(parts) for parts in columns.values())
-    return Pass(lprobs, new, targets, adapter.real, adapter.new, {}, known, torch.cat(of_known, 1) if of_known else None)
+    return Pass(lprobs, new, targets, real, unseen, {}, known, torch.cat(of_known, 1) if of_known else None)
 
 
 @torch.no_grad()

@@ -56,6 +56,7 @@ def load(
     open_vocabulary: bool = False,
     new_word_mass: str | float = ADAPTIVE,
     lexicon_path: str | Sequence[str] | None = None,
+    device: str = "cpu",
     **options: Any,
 ) -> Scorer:
     """Return a scorer of a checkpoint over the vocabulary of a data folder, without the logs of loading.
@@ -66,6 +67,7 @@ def load(
         open_vocabulary: let words enter when they are first met, as ``score --open-vocabulary``; otherwise they are ``<unk>``
         new_word_mass: what they have then: ``--new-word-mass``
         lexicon_path: where words that are added are looked up: by default the lexicon that the data's tables come from
+        device: where it computes
         options: of the task, adapters among them (``local_weight=0.2``), ``context``, ``any_lexicon``, ``draw_new_rows``
 
     Raises:
@@ -77,7 +79,7 @@ def load(
     path, data = os.path.abspath(path), os.path.abspath(data)  # a process that unpickles it may be elsewhere
     if lexicon_path is not None:
         lexicon_path = sources_of([lexicon_path] if isinstance(lexicon_path, str) else lexicon_path)
-    return Scorer(path, data, open_vocabulary, str(new_word_mass), lexicon_path, options)
+    return Scorer(path, data, open_vocabulary, str(new_word_mass), lexicon_path, device, options)
 
 
 class Scorer:
@@ -94,13 +96,14 @@ class Scorer:
         open_vocabulary: bool,
         new_word_mass: str,
         lexicon_path: Sequence[str] | None,
+        device: str,
         options: Mapping[str, Any],
     ):
-        self._made_of = path, data, open_vocabulary, new_word_mass, lexicon_path, dict(options)
+        self._made_of = path, data, open_vocabulary, new_word_mass, lexicon_path, device, dict(options)
         self._lexicon_path = lexicon_path
         self._looking = threading.Lock()  # a lexicon is opened once, and has one reader at a time
         with at_least(WARNINGS):
-            self._hub = loading.load(path, data, **_task_options(options))
+            self._hub = loading.load(path, data, device, **_task_options(options))
         self.model = self._hub.models[0]
         self.decoder = self.model.decoder
         self.gate = Gate()
@@ -255,7 +258,7 @@ def _task_options(given: Mapping[str, Any]) -> dict[str, Any]:
     if unknown := [name for name in given if name not in known]:
         own = ", ".join(field.name for field in adapter_fields())
         raise OptionError(
-            f"{unknown[0]}: no such option. There are open_vocabulary, new_word_mass, lexicon_path, context, {own}."
+            f"{unknown[0]}: no such option. There are open_vocabulary, new_word_mass, lexicon_path, device, context, {own}."
         )
     adapters = {field.name: given.get(field.name, field.default) for field in adapter_fields()}
     check_options(OPTIONS, {name: adapters[name] for name in OPTIONS})

@@ -44,7 +44,7 @@ def make(model_of, stock_model, monkeypatch):
         task = Namespace(dictionary=model.decoder.dictionary, contexts_given=contexts_given(schema))
         hub = Namespace(models=[model], task=task, device=torch.device("cpu"))
         monkeypatch.setattr(loading, "load", lambda *_, **__: hub)
-        scorer = Scorer("checkpoint", "DATA", open_mass is not None, str(open_mass), None, {})
+        scorer = Scorer("checkpoint", "DATA", open_mass is not None, str(open_mass), None, "cpu", {})
         return scorer
 
     return build
