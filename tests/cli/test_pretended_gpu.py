@@ -1,0 +1,96 @@
+"""Programs on a GPU, which ``pretended_gpu.py`` pretends, do what they do on the CPU: nothing is made on the wrong device."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from cli_helpers import HEADS, PLUGIN, TRAINING, Commands, small
+from test_context_commands import KNOWS
+from test_context_commands import data as contexts
+from test_train_averages import AWD, COMPOSED, saved
+from torch.nn.utils import parameters_to_vector
+
+GPU = ["python", Path(__file__).with_name("pretended_gpu.py")]
+CACHES = "--unigram-weight 0.1 --local-weight 0.1 --unbounded-weight 0.1 --uniform-weight 0.05 --new-word-discount 0.9".split()
+DYNAMIC = ["--dynamic-rate", "1e-3", "--dynamic-parameters"]
+LINES = "--sample-break-mode eos --streams 4".split()
+SAMPLED = "--corrections both --sampled-update-fraction 0.3 --refresh-interval 2 --composed-lr-scale 0.3".split()
+MODELS = {  # what is trained, and how it is scored
+    "composed": (SAMPLED, CACHES),
+    "AWD-LSTM": ([*AWD, *COMPOSED, "--prefix-encoder", "awd_lstm", "--weight-dropout", "0.3"], [*DYNAMIC, "all"]),
+    "FactorCell": (["--output-head", "tied", "--context-bias", "rows", *KNOWS], LINES),
+    "adaptive": (["--output-head", "adaptive", *HEADS["adaptive"]], [*DYNAMIC, "features"]),
+    "convolutional": (["--output-head", "convolutional", *HEADS["convolutional"]], []),
+    "mixture": (["--output-head", "mixture_of_softmaxes"], CACHES),
+}
+COMMANDS = [
+    "score {folder}/lines.txt --open-vocabulary",
+    "rescore {folder}/list.tsv --out {folder}/best.tsv --weights lm=1",
+    "tune --cache local --split test1 --uniform 0 0.1 --discounts 1 0.5 --no-extend",
+    "remember {folder}/memory --split test1",
+]
+NUMBER = re.compile(r"(-?\d+\.\d+(?:e-\d+)?)")
+assert contexts
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_is_trained_and_scored_on_a_gpu_as_on_the_cpu(commands, corpus, contexts, tmp_path, name):
+    training, scoring = MODELS[name]
+    data = (contexts if name == "FactorCell" else corpus) / "data"
+    weights = []
+    for device in ([], GPU):
+        options = [*PLUGIN, *TRAINING, *small(*training), "--max-update", "6", "--ignore-unused-valid-subsets"]
+        save = tmp_path / f"save{len(device)}"
+        output = commands.ok(*device, "fairseq-train", data, *options, "--save-dir", save)
+        assert ("name = pretended" in output) == bool(device)
+        weights.append(parameters_to_vector(saved(save / "checkpoint_last.pt")[0]).double())
+    assert (weights[1] - weights[0]).norm() < 1e-3 * weights[0].norm()
+    found = [figure(commands.ok, data, tmp_path, scoring, device) for device in ([], GPU)]
+    assert found[1] == pytest.approx(found[0], rel=1e-5)
+
+
+def program_of(device):
+    return [*device, "fairseq_groc"] if device else ["python", "-m", "fairseq_groc"]
+
+
+def figure(run, data, folder, scoring, device):
+    """Return the perplexity of the model in a folder."""
+    program = program_of(device)
+    model = ["--path", folder / "save2" / "checkpoint_last.pt", "--data", data]
+    if DYNAMIC[0] in scoring:
+        statistics = folder / f"statistics{len(device)}"
+        run(*program, "gradient-statistics", *model, "--dynamic-parameters", scoring[-1], "--dest", statistics)
+        scoring = [*scoring, "--dynamic-statistics", statistics]
+    run(*program, "evaluate", *model, "--split", "valid", *scoring, "--out", folder / "report.json")
+    return json.loads((folder / "report.json").read_text())["all"]["perplexity"]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.split()[0])
+def test_commands_print_on_a_gpu_what_they_print_on_the_cpu(commands, corpus, models, tmp_path, command):
+    (tmp_path / "lines.txt").write_text("the cat ran\na zebra sat\n")
+    (tmp_path / "list.tsv").write_text("id\ttext\nu1\tthe cat ran\nu1\ta zebra sat\n")
+    given = command.format(folder=tmp_path).split() + ["--data", corpus / "union", "--path", models["compositional_output"]]
+    cpu, (gpu, count), (kept, none) = (
+        commands.ok(*program_of(device), *given, *more).split("operations on the device: ")
+        for device, more in (([], []), (GPU, []), (GPU, ["--cpu"]))
+    )
+    assert [kept] == cpu and int(none) == 0 < int(count)
+    on_cpu, on_gpu = NUMBER.split(kept), NUMBER.split(gpu)
+    assert on_gpu[::2] == on_cpu[::2] and [*map(float, on_gpu[1::2])] == pytest.approx([*map(float, on_cpu[1::2])], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        ("x + torch.ones(2)", "aten::add: expected tensors of one device, the CPU has one of (2,)"),
+        ("torch.rand(2, device=x.device, generator=torch.Generator())", "expected a generator of the device"),
+        ("torch.zeros(2)[x.long()]", "aten::index: expected tensors of one device"),
+        ("x.numpy()", "can't convert a tensor of the device to numpy"),
+    ],
+)
+def test_what_a_gpu_refuses_is_refused(tmp_path, wrong, message):
+    right = "import torch\nx = torch.ones(2).cuda()\nprint((x + 1)[torch.tensor([1])].tolist())\n"
+    (tmp_path / "program.py").write_text(right + wrong)
+    lines = Commands(tmp_path, tmp_path).fails(*GPU, "program").splitlines()
+    assert "[2.0]" in lines and message in lines[-1]
