@@ -85,8 +85,7 @@ def add_model(parser: argparse.ArgumentParser, context: bool = True) -> None:
     parser.add_argument("--draw-new-rows", action="store_true", help="words without a row: draw one like the others")
     parser.add_argument("--cpu", action="store_true", help="compute on the CPU even if there is a GPU")
     if context:
-        what = "of all lines, in place of what the data say; missing: unknown"
-        parser.add_argument("--context", metavar="NAME=VALUE,...", help=what)
+        parser.add_argument("--context", metavar="NAME=VALUE,...", help="of all lines, in place of the data's; missing: unknown")
 
 
 def add_text(parser: argparse.ArgumentParser, split: str = "test") -> None:

@@ -45,13 +45,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--workers", type=positive, default=1, help="processes that share the streams")
     add_break_mode(parser)
     add_out(parser, "JSON file to write")
-    parser.add_argument(
-        "--losses",
-        type=Path,
-        metavar="FILE",
-        help="write what each line lost, in nats, tab-separated, for compare; of several texts to a file each, with its name "
-        "before the suffix",
-    )
+    what = "write what each line lost, in nats, for compare; of several texts to a file each, with its name before the suffix"
+    parser.add_argument("--losses", type=Path, metavar="FILE", help=what)
     parser.add_argument(
         "--verify-normalization",
         type=natural,

@@ -38,7 +38,9 @@ def run(args: Namespace) -> None:
             raise OptionError(f"{args.out} exists and holds no word2vec text: give another name")
     decoder = load(args.path, args.data, **model_options(args)).models[0].decoder
     if args.service is not None:
-        _write_service(decoder, args.service)
+        write_service(decoder, args.service)
+        adds = "adds words" if decoder.matrices.embedding.reads_spellings else "adds no words: each has a row"
+        print(f"{args.service}: {len(decoder.dictionary):,} words; {adds}")
     else:
         _write_text(decoder, args.out)
 
@@ -49,9 +51,3 @@ def _write_text(decoder: Any, out: Path) -> None:
     rows = (~decoder.matrices.unpredictable()).nonzero().squeeze(1).tolist()
     write_word2vec(out, [decoder.dictionary[row] for row in rows], outputs[rows])
     print(f"{out}: {len(rows):,} words, {outputs.size(1)} numbers each")
-
-
-def _write_service(decoder: Any, folder: Path) -> None:
-    write_service(decoder, folder)
-    composed = decoder.matrices.embedding.reads_spellings
-    print(f"{folder}: {len(decoder.dictionary):,} words; {'adds words' if composed else 'adds no words: each has a row'}")

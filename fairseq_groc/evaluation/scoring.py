@@ -50,8 +50,7 @@ def blocks(model: Any, dataset: StreamDataset, place: Place, begin: int = 0) -> 
     plans = dataset.plan(1, place.streams // place.workers, place.workers, place.block)[place.worker :: place.workers]
     left = [plan for plan in plans if plan.block.begin >= begin]
     for plan in tqdm(left, desc=dataset.name, unit=" batches", leave=False, disable=True if place.worker else None):
-        sample = dataset[plan]
-        sample = utils.apply_to_sample(lambda tensor: tensor.to(device), sample)
+        sample = utils.apply_to_sample(lambda tensor: tensor.to(device), dataset[plan])
         yield {**sample, "rows": plan.rows}
 
 

@@ -110,7 +110,10 @@ def log_probabilities(model: Any, lines: Sequence[Sequence[int]], contexts: Cont
     if remembering:
         found = numbers_of("model", -torch.cat(losses, dim=1))
         return [row[: len(line)] for row, line in zip(found.tolist(), lines, strict=True)]
-    edges = edges_of(lines, [0] * len(lines) if contexts is None else _roots(contexts))
+    roots = [0] * len(lines)  # a number for each line's context, the same for the same
+    if contexts is not None:
+        roots = distinct_rows(contexts.categories[contexts.index], contexts.numbers[contexts.index])[1].tolist()
+    edges = edges_of(lines, roots)
     at = torch.tensor(edges.rows, device=device), torch.tensor(edges.positions, device=device)
     h, targets = torch.cat(states, dim=1)[at], target[at]  # (edges, d), (edges)
     if decoder.matrices.head.plain_softmax and (decoder.adapter is None or decoder.adapter.settings.new_word_discount == 1):
@@ -130,12 +133,6 @@ def _of_edges(decoder: Any, edges: Edges, h: Tensor, targets: Tensor, outputs: T
     if decoder.adapter is not None:
         lprobs = decoder.adapter.uniform_at(lprobs, targets)
     return lprobs.clamp(min=LOG_ZERO)
-
-
-def _roots(contexts: Contexts) -> list[int]:
-    """Return a number for each line's context, the same for the same."""
-    _, numbers = distinct_rows(contexts.categories[contexts.index], contexts.numbers[contexts.index])
-    return numbers.tolist()
 
 
 def total_of(values: Sequence[float]) -> float:
