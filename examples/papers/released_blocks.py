@@ -49,6 +49,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("seed", type=int, help="of the released program")
     args, sys.argv[1:] = parser.parse_known_args()
+    if "--vary-bptt" not in sys.argv:
+        parser.error("it says how --vary-bptt varies: give that, or a --scale that has it")
     blocks, train_step = Blocks(args.seed), WordnetLexiconTask.train_step
     streams.varied_lengths = blocks.lengths
     WordnetLexiconTask.train_step = lambda task, **given: blocks.train_step(train_step, task, **given)

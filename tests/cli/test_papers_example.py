@@ -322,7 +322,7 @@ def trainings(workdir):
     "table, scale, label, rate, program",
     [
         ("table-2", "paper", "tied", 0.001, "/timed_train.py "),
-        ("drill-table-4", "awd-paper-short", "tied, released blocks", 30, "/released_blocks.py 141 "),
+        ("released-blocks", "awd-paper-short", "tied", 30, "/released_blocks.py 141 "),
     ],
 )
 def test_models_of_the_papers_sizes_are_trained(commands, texts, tmp_path, table, scale, label, rate, program):

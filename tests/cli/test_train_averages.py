@@ -78,6 +78,7 @@ def test_what_is_saved_is_the_mean_of_the_iterates(trained):
 def test_the_released_program_s_last_block_keeps_the_rate_of_the_length_that_it_drew(commands, corpus, tmp_path):
     program = ["python", ROOT / "examples" / "papers" / "released_blocks.py", "18", corpus / "data", "--save-dir", tmp_path]
     options = [*AWD, *TIED, "--clip-norm", "0.01", "--weight-decay", "0", "--max-epoch", "3", "--save-interval-updates", "1"]
+    assert "give that, or a --scale that has it" in commands.fails(*program, *PLUGIN, *TRAINING, *small(*TIED))
     commands.ok(*program, *PLUGIN, *TRAINING, *small(*options))
     rng, longest, expected, paths = np.random.RandomState(18), math.ceil(tokens_of(corpus / "train.txt") / 4), [], []
     for epoch in range(1, 4):
