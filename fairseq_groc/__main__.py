@@ -91,6 +91,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = 128 + signal.SIGPIPE
     except GrocError as error:
         code = _refused(str(error))
+    except RuntimeError as error:
+        if type(error).__name__ != "OutOfMemoryError":  # PyTorch's
+            raise
+        code = _refused("the GPU has too little memory: give --cpu, or fewer --streams or --tokens-per-sample")
     except OSError as error:
         code = _refused(f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror or str(error))
     _end_output()

@@ -1,11 +1,13 @@
 """What the unit tests share: a lexicon, small enough to work by hand, and the words around it."""
 
+import os
 from pathlib import Path
 
 import hypothesis
 import pytest
 import torch
 
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # figures are compared more closely than a GPU's agree
 # the same few examples every time; fixtures are set up once for all of them
 once = [hypothesis.HealthCheck.function_scoped_fixture, hypothesis.HealthCheck.too_slow]
 hypothesis.settings.register_profile("short", max_examples=40, deadline=None, derandomize=True, suppress_health_check=once)

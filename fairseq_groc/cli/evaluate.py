@@ -42,18 +42,13 @@ LARGEST_ERROR, PER_WORD = 1e-5, 1e-9  # of a sum of probabilities in float32, an
 def add_arguments(parser: ArgumentParser) -> None:
     add_texts(parser)
     parser.add_argument("--streams", type=positive, default=1, help="contiguous streams, as fairseq's --batch-size")
-    parser.add_argument("--workers", type=positive, default=1, help="processes that share the streams")
+    parser.add_argument("--workers", type=positive, default=1, help="processes that share the streams, on the CPU")
     add_break_mode(parser)
     add_out(parser, "JSON file to write")
     what = "write what each line lost, in nats, for compare; of several texts to a file each, with its name before the suffix"
     parser.add_argument("--losses", type=Path, metavar="FILE", help=what)
-    parser.add_argument(
-        "--verify-normalization",
-        type=natural,
-        default=0,
-        metavar="N",
-        help="of N blocks, compute one's full distributions: report the largest |1 - sum|, and the probability of new words",
-    )
+    what = "of N blocks, compute one's full distributions: report the largest |1 - sum|, and the probability of new words"
+    parser.add_argument("--verify-normalization", type=natural, default=0, metavar="N", help=what)
     parser.add_argument("--no-corrections", action="store_true", help="score with what words are composed of alone")
     text = parser.add_mutually_exclusive_group()
     text.add_argument(
@@ -78,6 +73,7 @@ def run(args: Namespace) -> None:
     losses = {name: beside(args.losses, name if named else "") for name in texts} if args.losses else {}
     for path in losses.values():
         check_place("--losses", path)
+    args.cpu |= args.workers > 1  # they would crowd a GPU
     if args.workers == 1:
         shares = [share(args, 0)]
     else:
@@ -160,6 +156,7 @@ def share_of(args: Namespace, hub: Any, dataset: StreamDataset, known: Tensor, w
         "adapters": decoder.adapter.settings.values() if decoder.adapter else {},
         "opened": decoder.adapter.about() if decoder.adapter else {},
         "block": block,
+        "device": decoder.matrices.impossible.device.type,
         "seconds": seconds,
     }
 
@@ -223,6 +220,7 @@ def make_report(args: Namespace, split: str, shares: list[dict[str, Any]]) -> di
             "split": split,
             "streams": args.streams,
             "block": first["block"],
+            "device": first["device"],
             "adapters": first["adapters"],
             "opened": first["opened"],
             "remove_bpe": args.remove_bpe,

@@ -25,7 +25,7 @@ def load(path: str, data: str, device: str = "cpu", **options: Any) -> Any:
     """Return a checkpoint with the vocabulary of a data folder, as ``from_pretrained`` does, for evaluation.
 
     Args:
-        device: where it computes
+        device: where it computes; on a GPU without TF32, which has 10 bits
         options: of the task
 
     Raises:
@@ -53,6 +53,7 @@ def load(path: str, data: str, device: str = "cpu", **options: Any) -> Any:
             raise
         reason = textwrap.shorten(f"{type(error).__name__}: {error}", 300)
         raise DataError(f"{checkpoint} cannot be loaded as a checkpoint ({reason}). Give one of fairseq-train.") from error
+    torch.backends.cudnn.allow_tf32 &= device == "cpu"
     check_weights(hub.to(device).models[0], checkpoint)
     hub.task.prepare_scoring()
     return hub
@@ -84,7 +85,7 @@ def adapter_options(args: Namespace) -> dict[str, Any]:
 
 
 def model_options(args: Namespace) -> dict[str, Any]:
-    """Return what the options say of where the model computes, of words that it lacks, and of what these are made."""
+    """Return where the options say that the model computes, and what is done about words that it lacks."""
     device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
     return {"device": device, "any_lexicon": args.any_lexicon, "draw_new_rows": args.draw_new_rows}
 

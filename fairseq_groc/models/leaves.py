@@ -149,7 +149,7 @@ class StreamLeaves:
         return read
 
     def loss(self, read: Tensor, targets: Tensor) -> Tensor:
-        """Return the mean losses over the possible targets, (B, T), of those that share numbers: (1), or (B)."""
+        """Return the mean losses over the possible targets, (B, T): one of all streams, (1), or of each, (B)."""
         with torch.no_grad():
             _, outputs, bias = self._decoder.matrices()
         losses, counted = _losses(self._decoder, self._met(read), targets, (outputs.detach(), bias.detach()))

@@ -175,9 +175,8 @@ class OpenVocabularyScorer:
 
     def _count(self, piece: _Piece, context: Any) -> list[float]:
         """Count a piece; return the log-probability of each token."""
-        wanted = [
-            self._dictionary.unk() if new is not None else int(t) for t, new in zip(piece.tokens, piece.spelled, strict=True)
-        ]
+        tokens = zip(piece.tokens.tolist(), piece.spelled, strict=True)
+        wanted = [token if new is None else self._dictionary.unk() for token, new in tokens]
         lprobs = numbers_of(
             "model", self._lprobs(piece, context).gather(1, torch.tensor(wanted, device=piece.tokens.device).unsqueeze(1))
         )

@@ -58,8 +58,8 @@ class ResumedTask(FairseqTask):
     def train_step(
         self, sample: dict[str, Any], model: Any, criterion: Any, optimizer: Any, update_num: int, ignore_grad: bool = False
     ) -> Any:
-        goes_on = not self._stepped and update_num > 0 and optimizer.optimizer.state
-        if goes_on and any(rows.moved for rows in tables_of(model).values()):
+        goes_on = not self._stepped and update_num > 0 and any(rows.moved for rows in tables_of(model).values())
+        if goes_on and getattr(optimizer.optimizer, "state", True):  # that of several optimizers has no one state
             raise OptionError(
                 "the checkpoint's training had another dictionary, and its optimizer goes on by that: "
                 "give --finetune-from-model, or --reset-optimizer --reset-lr-scheduler --reset-dataloader --reset-meters"

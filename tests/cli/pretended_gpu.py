@@ -1,7 +1,8 @@
 """Run a program as if there were a GPU: `python pretended_gpu.py fairseq-train ...`, or `fairseq_groc COMMAND ...`.
 
 PyTorch lets Python be a device. Here the CPU computes what is on it, and ``compute`` refuses what CUDA refuses: tensors of both
-devices in one operation, the CPU's generators, and turning a tensor into a NumPy array. Kernels of CUDA and cuDNN are not tried.
+devices in one operation (single numbers aside), the CPU's generators, and turning a tensor into a NumPy array. CUDA's kernels are
+not tried.
 """
 
 import importlib

@@ -129,7 +129,9 @@ def test_the_command(said, typed, corpus):
 def test_workers_import_it_too(monkeypatch):
     imported = []
     monkeypatch.setattr(evaluate, "import_user_module", lambda args: imported.append(args.user_dir))
-    args = Namespace(user_dir="mine", workers=1, any_lexicon=False, draw_new_rows=False, path="nowhere.pt", data="nowhere")
+    args = Namespace(
+        user_dir="mine", workers=1, cpu=True, any_lexicon=False, draw_new_rows=False, path="nowhere.pt", data="nowhere"
+    )
     with pytest.raises(DataError, match="nowhere.pt: no such checkpoint"):
         evaluate.share(args, 0)
     assert imported == ["mine"]

@@ -4,6 +4,7 @@ import argparse
 import re
 
 import pytest
+import torch
 
 from fairseq_groc.__main__ import _parser, main
 from fairseq_groc.cli import COMMANDS, register_command
@@ -62,3 +63,12 @@ def test_commands_of_users_show_theirs(capsys):
         del COMMANDS["suffixes"]
     assert shown["--suffix"] == "--suffix SUFFIX of names (default: 50%)"
     assert shown["--rates"].endswith("of learning (default: 0 1e-05)")
+
+
+def test_a_gpu_with_too_little_memory_is_named_in_a_line(monkeypatch, capsys):
+    def run(_):
+        raise torch.OutOfMemoryError("CUDA out of memory. " * 9)
+
+    monkeypatch.setitem(COMMANDS, "presets", COMMANDS["presets"]._replace(run=run))
+    assert main(["presets"]) == 1
+    assert capsys.readouterr().err.startswith("error: the GPU has too little memory: give --cpu, or fewer --streams")

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cli_helpers import HEADS, PLUGIN, TRAINING, Commands, small
 from test_context_commands import KNOWS
@@ -24,13 +25,29 @@ MODELS = {  # what is trained, and how it is scored
     "convolutional": (["--output-head", "convolutional", *HEADS["convolutional"]], []),
     "mixture": (["--output-head", "mixture_of_softmaxes"], CACHES),
 }
-COMMANDS = [
+COMMANDS = [  # {run}: a folder of each run, whose files are compared, too
     "score {folder}/lines.txt --open-vocabulary",
-    "rescore {folder}/list.tsv --out {folder}/best.tsv --weights lm=1",
-    "tune --cache local --split test1 --uniform 0 0.1 --discounts 1 0.5 --no-extend",
-    "remember {folder}/memory --split test1",
+    "score {folder}/lines.txt --running",
+    "rescore {folder}/list.tsv --out {run}/best.tsv --scores {run}/scores.tsv --weights lm=1",
+    "tune --cache local --split test1 --uniform 0 0.1 --discounts 1 0.5 --no-extend --no-store",
+    "evaluate --split test1 --verify-normalization 9 --local-weight 0.2",
+    "remember {run}/memory --split test1",
+    "export {run}/words.vec",
 ]
 NUMBER = re.compile(r"(-?\d+\.\d+(?:e-\d+)?)")
+SPEED = re.compile(r"[\d,.]+ (seconds|s\\b|tokens/s|tokens a second)|in [\d.]+ s")
+STREAM = """
+import subprocess, sys, fairseq_groc, torch
+device = "cuda" if torch.cuda.is_available() else "cpu"
+learned = dict(dynamic_rate=0.1, dynamic_parameters="features", dynamic_statistics="{folder}")
+make = "gradient-statistics --path {path} --data {data} --dynamic-parameters features --dest {folder} --cpu"
+if device == "cpu":
+    subprocess.run([sys.executable, "-m", "fairseq_groc", *make.split()], check=True)
+stream = fairseq_groc.load("{path}", "{data}", device=device, **learned).stream()
+stream.score("the cat ran the dog sat".split())
+copies = [stream, stream.copy()]
+print(*[float(one.score([word])[0]) for word in "a lion sat on the mat a cat ran on".split() for one in copies])
+"""
 assert contexts
 
 
@@ -70,14 +87,37 @@ def figure(run, data, folder, scoring, device):
 def test_commands_print_on_a_gpu_what_they_print_on_the_cpu(commands, corpus, models, tmp_path, command):
     (tmp_path / "lines.txt").write_text("the cat ran\na zebra sat\n")
     (tmp_path / "list.tsv").write_text("id\ttext\nu1\tthe cat ran\nu1\ta zebra sat\n")
-    given = command.format(folder=tmp_path).split() + ["--data", corpus / "union", "--path", models["compositional_output"]]
-    cpu, (gpu, count), (kept, none) = (
-        commands.ok(*program_of(device), *given, *more).split("operations on the device: ")
-        for device, more in (([], []), (GPU, []), (GPU, ["--cpu"]))
+    found, counts = [], []
+    for name, device, more in (("cpu", [], []), ("gpu", GPU, []), ("kept", GPU, ["--cpu"])):
+        (tmp_path / name).mkdir()
+        given = command.format(folder=tmp_path, run=tmp_path / name).split()
+        model = ["--data", corpus / "union", "--path", models["compositional_output"], *more]
+        printed, *count = commands.ok(*program_of(device), *given, *model).split("operations on the device: ")
+        found.append((printed.replace(f"/{name}/", "/"), made_in(tmp_path / name)))
+        counts += map(int, count)
+    assert counts[0] > counts[1] == 0
+    for printed, (keys, text) in found[1:]:
+        on_cpu, here = (NUMBER.split(SPEED.sub("", one)) for one in (found[0][0] + found[0][1][1], printed + text))
+        assert here[::2] == on_cpu[::2] and len(here) + keys.size > 2
+        assert [*map(float, here[1::2])] == pytest.approx([*map(float, on_cpu[1::2])], rel=1e-4, abs=2e-4)
+        np.testing.assert_allclose(keys, found[0][1][0], rtol=1e-4, atol=1e-6)
+
+
+def made_in(folder):
+    """Return the numbers of the binary files, and the others as one text."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    numbers = [np.fromfile(path, np.float32) for path in paths if path.suffix == ".f32"]
+    text = "".join(path.read_text() for path in paths if path.suffix in (".tsv", ".vec"))
+    return np.concatenate([*numbers, []]), text
+
+
+def test_a_stream_and_its_copy_learn_on_a_gpu_as_on_the_cpu(corpus, models, tmp_path):
+    (tmp_path / "program.py").write_text(STREAM.format(path=models["tied"], data=corpus / "data", folder=tmp_path))
+    on_cpu, on_gpu = (
+        [float(one) for one in Commands(tmp_path, tmp_path).ok(*program, "program").split() if NUMBER.fullmatch(one)][-20:]
+        for program in (["python", "-m"], GPU)
     )
-    assert [kept] == cpu and int(none) == 0 < int(count)
-    on_cpu, on_gpu = NUMBER.split(kept), NUMBER.split(gpu)
-    assert on_gpu[::2] == on_cpu[::2] and [*map(float, on_gpu[1::2])] == pytest.approx([*map(float, on_cpu[1::2])], rel=1e-3)
+    assert len(on_cpu) == 20 and on_gpu == pytest.approx(on_cpu, rel=1e-5)
 
 
 @pytest.mark.parametrize(
