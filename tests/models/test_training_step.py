@@ -2,15 +2,17 @@
 
 import itertools
 from argparse import Namespace
+from contextlib import nullcontext
 
 import pytest
 import torch
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
+from fairseq.tasks import FairseqTask
 from fairseq.utils import apply_to_sample
 
 from fairseq_groc.criterions.chunked_cross_entropy import ChunkedCrossEntropyCriterion
 from fairseq_groc.data.stream_dataset import StreamDataset
-from fairseq_groc.embeddings.rows import NewRows
+from fairseq_groc.embeddings.rows import NewRows, tables_of
 from fairseq_groc.embeddings.sampled_updates import Updates, is_frozen
 from fairseq_groc.embeddings.sampled_words import SampledWords
 from fairseq_groc.encoders import ENCODERS
@@ -20,6 +22,7 @@ from fairseq_groc.heads import HEADS
 from fairseq_groc.models.building import embedding_of
 from fairseq_groc.tasks.building import begin_corrections, computation_of
 from fairseq_groc.tasks.config import WordnetLexiconConfig
+from fairseq_groc.tasks.resuming import ResumedTask
 from fairseq_groc.tasks.wordnet_lexicon import WordnetLexiconTask
 
 WORDS = ["cat", "dog", "lion", "swim", "feline", "zebra"]
@@ -232,3 +235,19 @@ def test_words_that_are_not_read_are_computed_kept_and_predicted_as_others(model
         assert 0 < int(dropped.sum()) < 6
         torch.testing.assert_close(rows[1], 2 * rows[0] * ~dropped.unsqueeze(1), rtol=0, atol=0)
         torch.testing.assert_close(matrices[0], matrices[1], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("state", [{"state": {}}, {"state": {0: {}}}, {}])
+def test_rows_that_moved_go_on_without_what_an_optimizer_has_of_each(model_of, monkeypatch, state):
+    """One of several optimizers, the last here, has no state of its own; where no row moved, nobody asks."""
+    monkeypatch.setattr(FairseqTask, "train_step", lambda *_: "stepped")
+    model = model_of(WORDS, "tied")
+
+    def stepped(update):
+        return ResumedTask(None).train_step({}, model, None, Namespace(optimizer=Namespace(**state)), update)
+
+    assert stepped(1) == "stepped"
+    next(iter(tables_of(model).values())).moved = True
+    assert stepped(0) == "stepped"
+    with nullcontext() if state == {"state": {}} else pytest.raises(OptionError, match="had another dictionary"):
+        assert stepped(1) == "stepped"
