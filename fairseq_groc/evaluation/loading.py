@@ -53,7 +53,8 @@ def load(path: str, data: str, device: str = "cpu", **options: Any) -> Any:
             raise
         reason = textwrap.shorten(f"{type(error).__name__}: {error}", 300)
         raise DataError(f"{checkpoint} cannot be loaded as a checkpoint ({reason}). Give one of fairseq-train.") from error
-    torch.backends.cudnn.allow_tf32 &= device == "cpu"
+    if device != "cpu":
+        torch.backends.cudnn.allow_tf32 = False
     check_weights(hub.to(device).models[0], checkpoint)
     hub.task.prepare_scoring()
     return hub

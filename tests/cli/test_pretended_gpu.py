@@ -46,6 +46,7 @@ if device == "cpu":
 stream = fairseq_groc.load("{path}", "{data}", device=device, **learned).stream()
 stream.score("the cat ran the dog sat".split())
 copies = [stream, stream.copy()]
+assert torch.backends.cudnn.allow_tf32 == (device == "cpu")
 print(*[float(one.score([word])[0]) for word in "a lion sat on the mat a cat ran on".split() for one in copies])
 """
 assert contexts
