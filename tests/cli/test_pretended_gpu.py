@@ -12,6 +12,9 @@ from test_context_commands import data as contexts
 from test_train_averages import AWD, COMPOSED, saved
 from torch.nn.utils import parameters_to_vector
 
+from fairseq_groc.__main__ import _parser
+from fairseq_groc.cli import evaluate
+
 GPU = ["python", Path(__file__).with_name("pretended_gpu.py")]
 CACHES = "--unigram-weight 0.1 --local-weight 0.1 --unbounded-weight 0.1 --uniform-weight 0.05 --new-word-discount 0.9".split()
 DYNAMIC = ["--dynamic-rate", "1e-3", "--dynamic-parameters"]
@@ -119,6 +122,14 @@ def test_a_stream_and_its_copy_learn_on_a_gpu_as_on_the_cpu(corpus, models, tmp_
         for program in (["python", "-m"], GPU)
     )
     assert len(on_cpu) == 20 and on_gpu == pytest.approx(on_cpu, rel=1e-5)
+
+
+def test_workers_do_not_share_a_gpu(monkeypatch):
+    args = _parser().parse_args("evaluate --path checkpoint.pt --data DATA --workers 2 --streams 2".split())
+    monkeypatch.setattr(evaluate.multiprocessing, "get_context", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        evaluate.run(args)
+    assert args.cpu
 
 
 @pytest.mark.parametrize(
