@@ -172,8 +172,8 @@ class Memory:
     def forked(self) -> Memory:
         """Return another that goes on from here by itself: neither changes what the other has."""
         twin = copy.copy(self)
-        read = self._pending if self._pending is not None else torch.empty(0) if self._read is None else self._read[0]
-        order = torch.arange(len(read), device=read.device)
+        last = self._pending if self._read is None else self._read[0]
+        order = torch.arange(0) if last is None else torch.arange(len(last), device=last.device)
         twin._adapters = {name: one.forked(order) for name, one in self._adapters.items()}
         return twin
 

@@ -73,7 +73,7 @@ def run(args: Namespace) -> None:
     losses = {name: beside(args.losses, name if named else "") for name in texts} if args.losses else {}
     for path in losses.values():
         check_place("--losses", path)
-    args.cpu |= args.workers > 1  # they would crowd a GPU
+    args.cpu |= args.workers > 1  # each would put the model on the GPU
     if args.workers == 1:
         shares = [share(args, 0)]
     else:

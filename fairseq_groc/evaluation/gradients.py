@@ -30,7 +30,7 @@ def mean_squares(model: Any, leaves: Leaves, dataset: StreamDataset, place: Plac
             h, _, _ = model.decoder.without_scores(model, sample["net_input"])
         with torch.enable_grad(), leaves.acting():
             loss = leaves.loss(leaves.read(h), sample["target"])
-            gradients = torch.autograd.grad(loss.sum(), list(leaves.tensors.values()), allow_unused=True)
+            gradients = torch.autograd.grad(loss, list(leaves.tensors.values()), allow_unused=True)
         for total, gradient in zip(sums.values(), gradients, strict=True):
             if gradient is not None:
                 total.addcmul_(gradient, gradient)

@@ -21,9 +21,7 @@ INDEXED = {"aten::index", "aten::index_put_", "aten::_index_put_impl_"}  # by in
 NOTHING = "set_device synchronize empty_cache manual_seed manual_seed_all set_rng_state reset_peak_memory_stats"
 _setup_privateuseone_for_python_backend("pretended")
 DEVICE = torch.device("pretended:0")
-
-
-COUNT: list = []  # operations on the device
+COMPUTED: list = []  # operations on the device
 
 
 class OnDevice(torch.Tensor):
@@ -73,7 +71,7 @@ def held(one):
 
 def compute(operation, *given, **options):
     """Compute an operation of PyTorch that has tensors of the device, or is to make one."""
-    COUNT.append(operation)
+    COMPUTED.append(operation)
     name, (leaves, _) = operation._schema.name, tree_flatten((given, options))
     ours = {id(one.held): one for one in leaves if isinstance(one, OnDevice)}
     values = given[2:3] if name in INDEXED and isinstance(given[0], OnDevice) else leaves
@@ -83,7 +81,7 @@ def compute(operation, *given, **options):
     if any(isinstance(one, torch.Generator) for one in leaves):
         raise RuntimeError(f"{name}: expected a generator of the device, got one of the CPU")
     stays = options["device"].type == DEVICE.type if options.get("device") else bool(ours)
-    found = COMPUTED.get(name, operation)(*tree_map(held, given), **tree_map(held, options))
+    found = INSTEAD.get(name, operation)(*tree_map(held, given), **tree_map(held, options))
 
     def on_device(one):
         if not (stays and isinstance(one, torch.Tensor)):
@@ -111,7 +109,7 @@ def cell_backward(to_h, to_state, before, state, gates, has_biases):
     return to_gates, to_state * f, to_gates.sum(0) if has_biases else None
 
 
-COMPUTED = {  # what no CPU has
+INSTEAD = {  # of what no CPU has
     "aten::_copy_from": lambda source, target, *_: target.copy_(source),
     "aten::_thnn_fused_lstm_cell": cell,
     "aten::_thnn_fused_lstm_cell_backward_impl": cell_backward,
@@ -151,7 +149,6 @@ class Torch(types.ModuleType):
 
 def pretend() -> None:
     """Let this process have the device."""
-
     library = torch.library.Library("_", "IMPL")
     library.fallback(compute, "PrivateUse1")
     torch._pretended = library  # which undoes it when it goes
@@ -180,4 +177,4 @@ if __name__ == "__main__":
         else:
             runpy.run_module(program, run_name="__main__", alter_sys=True)
     finally:
-        print(f"operations on the device: {len(COUNT)}")
+        print(f"operations on the device: {len(COMPUTED)}")
