@@ -14,7 +14,7 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from experiments import EXPERIMENTS, KNESER_NEY, PROGRAM, Row, preset_of
 from pictures import draw_rows
@@ -34,6 +34,23 @@ from fairseq_groc.registry import flag
 UNIFORM = (0.0, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)  # weights of the uniform distribution that are tried on validation text
 MADE, COST, LOG = "made.json", "cost.json", "train.log"  # of a run: how and on what; what training and validation took
 SETTABLE = {key for scale in SCALES.values() for setting in scale.grid for key in setting}
+
+
+class Plan(NamedTuple):
+    """What all runs of a row have in common.
+
+    Args:
+        name: of their folders, before what sets them apart
+        model: options of the model
+        lexicon: --lexicon-path of the tables, or None
+    """
+
+    name: str
+    data: Path
+    program: str
+    model: list[str]
+    scale: Scale
+    lexicon: str | None
 
 
 def main() -> None:
@@ -134,23 +151,19 @@ def figures_of(args, row: Row, scale: Scale, before: dict[str, Any]) -> dict[str
             option = f"{flag(name)} {given}" if isinstance(given, str) else flag(name)
             sys.exit(f"{row.label} was trained {how} {option}: {what}, or give another --workdir")
     tables = row.tables if lexicon is None else f"{row.tables} --lexicon-path {lexicon}".strip()
-    data = prepare(args, tables, scale.share)
     published = PRESETS[preset] if row.published else PRESETS[preset]._replace(parameters=None, valid=None, test=row.test)
     paper = {"parameters_millions": published.parameters, "valid": published.valid, "test": published.test}
     name = preset + suffix(tables) + suffix(row.options) + suffix(row.without.replace("--", "--no-"))
     name += suffix(row.program.removeprefix(PROGRAM))
-
-    def train(setting: dict[str, Any], seed: int) -> dict[str, Any]:
-        return trained(args, data, name, row.program, model, scale, setting, seed, lexicon)
-
+    plan = Plan(name, prepare(args, tables, scale.share), row.program, model, scale, lexicon)
     grid = with_new([found["setting"] for found in before["tried"]], scale.grid[: args.settings])
     first, *others = with_new([found["seed"] for found in before["runs"]], args.seeds)
-    tried = [train(setting, first) for setting in grid]
+    tried = [trained(args, plan, setting, first) for setting in grid]
     setting = grid[tried.index(min(tried, key=lambda found: found["valid"]))]
     runs = []
     for seed in (first, *others):
-        found = train(setting, seed)
-        runs.append({**found, **scored(args.workdir / found["checkpoint"], data)})
+        found = trained(args, plan, setting, seed)
+        runs.append({**found, **scored(args.workdir / found["checkpoint"], plan.data)})
     return {"preset": preset, "setting": setting, "paper": paper, "runs": runs, "tried": tried}
 
 
@@ -194,19 +207,17 @@ def with_new(old: list, more: list) -> list:
     return old + [one for one in more if one not in old]
 
 
-def trained(
-    args, data: Path, name: str, program: str, model: list, scale: Scale, setting: dict[str, Any], seed: int, lexicon: str | None
-) -> dict[str, Any]:
+def trained(args, plan: Plan, setting: dict[str, Any], seed: int) -> dict[str, Any]:
     """Train one model; return its setting, and what its log says."""
-    parts = [name, *(f"{key}{value:g}" for key, value in setting.items()), f"seed{seed}"]
+    parts = [plan.name, *(f"{key}{value:g}" for key, value in setting.items()), f"seed{seed}"]
     parts += ["bf16"] if args.in_bf16 else []
-    updates = scale.updates
+    updates = plan.scale.updates
     save = args.workdir / args.scale / "-".join([*parts, str(updates)] if updates else parts)
-    options = training_options(model, scale, setting, seed, args.validations)
+    options = training_options(plan.model, plan.scale, setting, seed, args.validations)
     made = {"machine": machine(), "updates": updates, "in_bf16": args.in_bf16, "options": shlex.join(options)}
-    made |= {"lexicon_path": lexicon} if lexicon else {}
+    made |= {"lexicon_path": plan.lexicon} if plan.lexicon else {}
     with held(save):
-        made = train_in(save, data, program, options, made)
+        made = train_in(save, plan.data, plan.program, options, made)
     checkpoint = str((save / "checkpoint_best.pt").relative_to(args.workdir))
     cost = json.loads((save / COST).read_text()) if (save / COST).exists() else None
     return {"setting": setting, "seed": seed, **figures(save / LOG), "made": made, "cost": cost, "checkpoint": checkpoint}
