@@ -46,7 +46,7 @@ def statistics(work: Path, base: Path, model: str, checkpoint: Path, learning: l
 
 def ngram(work: Path, base: Path) -> Path:
     """Return the folder of the training text's n-gram, which is made."""
-    if not (work / "ngram" / "ngram.bin").exists():
+    if not (work / "ngram" / "ngram.safetensors").exists():
         in_process("ngram", "--data", base, "--order", ORDER, "--dest", work / "ngram")
     return work / "ngram"
 

@@ -150,7 +150,7 @@ def test_what_cannot_be_done_says_why(commands, ours, corpus, models, ngram, tmp
     evaluate = ["evaluate", "--path", model, "--data", data]
     assert "--ngram-path FOLDER" in ours(*evaluate, "--ngram-weight", "0.1", code=1)
     assert "--ngram-path does nothing without --ngram-weight" in ours(*evaluate, "--ngram-path", ngram, code=1)
-    assert "ngram.bin not found" in ours(*evaluate, "--ngram-weight", "0.1", "--ngram-path", tmp_path, code=1)
+    assert f"{FILE} not found" in ours(*evaluate, "--ngram-weight", "0.1", "--ngram-path", tmp_path, code=1)
     assert "--ngram-weight 1: expected" in ours(*evaluate, "--ngram-weight", "1", "--ngram-path", ngram, code=1)
     known = ["evaluate", "--path", model, "--data", corpus / "data", "--split", "train", "--ngram-weight", "0.1"]
     assert "is the text that the adapter 'ngram' has read" in ours(*known, "--ngram-path", ngram, code=1)
