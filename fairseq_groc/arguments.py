@@ -166,7 +166,7 @@ def add_break_mode(parser: argparse.ArgumentParser) -> None:
 
 
 def add_lexicon_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which lexicon is read, and how much of it: ``lexicon_of`` and ``tables_of`` read them."""
+    """Add the options that say which lexicon is read, and how much of it: ``make_tables`` reads them."""
     add_lexicon_path(parser, "this machine's WordNet")
     parser.add_argument("--max-relations", type=natural, default=MAX_RELATIONS, help="related words a word at most")
     parser.add_argument("--max-definition", type=natural, default=MAX_DEFINITION, help="words of its gloss at most")

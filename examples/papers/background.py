@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from experiments import EXPERIMENTS
 from filelock import FileLock, Timeout
+from preparing import DATASETS
 from scales import SCALES
 
 from fairseq_groc.errors import DataError
@@ -30,7 +31,6 @@ from fairseq_groc.evaluation.training_log import read_curves
 from fairseq_groc.programs import started
 
 HERE = Path(__file__).resolve().parent
-TEXTS = {"ptb": "ptb", "wikitext2": "wikitext-2"}  # folders in --texts
 GRACE = 20  # seconds to save in; a row that is told to stop in validation stops at once
 STATE, LOG, LOCK = "queue.state", "queue.log", "queue.lock"  # no .json: report.py takes those for results
 _PROGRESS = re.compile(r"epoch (\d+): +\d+ / (\d+) .*ups=([\d.]+),.*num_updates=(\d+)")
@@ -71,7 +71,7 @@ def lines_of(queue: Path) -> list[Line]:
     """Read a queue; refuse a row that there is none of."""
     parser = argparse.ArgumentParser(prog=str(queue), add_help=False)
     parser.add_argument("experiment", choices=EXPERIMENTS)
-    parser.add_argument("--dataset", choices=TEXTS, default="ptb")
+    parser.add_argument("--dataset", choices=DATASETS, default="ptb")
     parser.add_argument("--scale", choices=SCALES, default="paper")
     parser.add_argument("--rows", nargs="+", default=[])
     lines = []
@@ -144,7 +144,7 @@ def note_end(workdir: Path, how: str) -> None:
 def train(line: Line, args) -> int:
     """Run a line and return its exit code; what trains is in its process group, which saves and ends when this is interrupted."""
     command = [sys.executable, HERE / "run.py", *line.words, "--workdir", args.workdir]
-    command += ["--from", args.texts / TEXTS[line.dataset]] if args.texts else []
+    command += ["--from", args.texts / DATASETS[line.dataset]] if args.texts else []
     command += ["--code-changed"] if args.code_changed else []
     with started(command, start_new_session=True) as process:
         lower_session(process.pid, args.nice)

@@ -14,7 +14,7 @@ from fairseq_groc.dictionary import load_dictionary
 from fairseq_groc.programs import ROOT, held, run
 
 DOWNLOADED = "downloaded"  # in place of the folder of the text
-DATASETS = {"ptb": "ptb", "wikitext2": "wikitext-2"}
+DATASETS = {"ptb": "ptb", "wikitext2": "wikitext-2"}  # names that preprocess.sh knows, and folders of background.py's --texts
 
 
 def record_of(args) -> Path:

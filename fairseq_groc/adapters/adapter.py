@@ -42,13 +42,13 @@ class View:
         real, last = self._adapter.real, self._last.get(number)
         if last is None or last[0] != stream or last[1] is not real:  # the vocabulary may have changed meanwhile
             _, cache, views = self.rows[number]
-            last = self._last[number] = stream, real, _within(real, cache.row(views[stream]))
+            last = self._last[number] = stream, real, cache.row(views[stream]).within(real)
         return last[2]
 
     def seen_with(self, settings: Sequence[AdapterSettings], stream: int) -> list[Seen | Distribution]:
         """Return what a stream remembers in the only cache with each of the settings that it serves (``Cache.shared``)."""
         ((_, cache, views),) = self.rows
-        return [_within(self._adapter.real, seen) for seen in cache.rows(views[stream], settings)]
+        return [seen.within(self._adapter.real) for seen in cache.rows(views[stream], settings)]
 
     def adapt(self, lprobs: Tensor) -> Tensor:
         """Return the adapted log-probabilities of all words, (B, T, V), in place of the model's.
@@ -67,7 +67,7 @@ class View:
         """Mix the caches into some positions of a stream, (n, V)."""
         rows = [self.seen(number, stream) for number in range(len(self.rows))]
         # before any of them changes what the model says
-        parts = [one.part(positions) if isinstance(one, Seen) else one.beside(lprobs, positions) for one in rows]
+        parts = [one.beside(lprobs, positions) for one in rows]
         for (weight, _, _), part in zip(self.rows, parts, strict=True):
             if isinstance(part, Seen):
                 add_mass(lprobs, weight, part)
@@ -101,10 +101,6 @@ class View:
                 mass, present = torch.where(present, mass.to(model) + of_known, model), torch.ones_like(present)
             lprobs = mix(lprobs, weight, mass, present)
         return lprobs
-
-
-def _within(real: Tensor, seen: Seen | Distribution) -> Seen | Distribution:
-    return seen if isinstance(seen, Seen) else seen.within(real)
 
 
 class Memory:

@@ -25,8 +25,12 @@ class Seen(NamedTuple):
     scores: Tensor
     tokens: Tensor
 
-    def part(self, positions: slice) -> Seen:
-        """Return the same of some positions."""
+    def within(self, real: Tensor) -> Seen:
+        """Return it as it is: what was said may be said again."""
+        return self
+
+    def beside(self, lprobs: Tensor, positions: slice) -> Seen:
+        """Return what is remembered at some positions, whatever the model says there."""
         return Seen(self.scores[positions], self.tokens if self.tokens.dim() == 1 else self.tokens[positions])
 
     def present(self) -> Tensor:

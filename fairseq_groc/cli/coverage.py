@@ -1,7 +1,6 @@
 """Score a checkpoint with a share of the lexicon's entries: what its coverage is worth (GroC, Table 4)."""
 
-import os
-import tempfile
+import logging
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
@@ -9,14 +8,19 @@ from typing import Any
 import torch
 
 from fairseq_groc.arguments import add_lexicon_path, add_out, add_text, natural, share
-from fairseq_groc.data.lexicon_tables import make_tables
+from fairseq_groc.data.stream_dataset import StreamDataset
+from fairseq_groc.dictionary import real_words
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.loading import data_lexicon, open_split
 from fairseq_groc.evaluation.results import aligned, check_out, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.scoring import Place, score
 from fairseq_groc.lexicon import ThinnedLexicon
-from fairseq_groc.lexicon.tables_file import FOLDER
+from fairseq_groc.lexicon.tables import build_tables
+from fairseq_groc.logs import NOTICE
 from fairseq_groc.modules.probabilities import perplexity
+from fairseq_groc.tasks.building import vocabulary_of_tables
+
+logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -30,12 +34,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     check_out(args.out)
-    origin = open_split(args)[0].models[0].decoder.origin
-    lexicon = data_lexicon(origin, args.lexicon_path)
+    hub, dataset = open_split(args)
+    model, place = hub.models[0], Place(1, hub.task.block_length())
+    lexicon = data_lexicon(model.decoder.origin, args.lexicon_path)
     if lexicon is None:
         raise OptionError(f"{args.path}: its words are not made of a lexicon's entries")
     whole = ThinnedLexicon(lexicon, 1, args.seed)
-    rows = [measured(args, whole.with_share(kept), origin.limits) for kept in sorted(args.shares)]
+    rows = [measured(model, dataset, place, whole.with_share(kept)) for kept in sorted(args.shares)]
     shares = [[f"{row['share']:.0%}", f"{row['relations']:.1%}", f"{row['definitions']:.1%}"] for row in rows]
     lines = [[*row, f"{found['perplexity']:,.2f}"] for row, found in zip(shares, rows, strict=True)]
     print(aligned(["kept", "with relations", "with a definition", "perplexity"], lines, names=0))
@@ -44,20 +49,15 @@ def run(args: Namespace) -> None:
         draw(rows, args.out.with_suffix(".png"))
 
 
-def measured(args: Namespace, lexicon: ThinnedLexicon, limits: tuple[int, int]) -> dict[str, Any]:
-    """Return the perplexity with a lexicon, and the shares of words that it has relations and definitions of.
-
-    Args:
-        limits: relations and gloss words of a word, at most
-    """
-    with tempfile.TemporaryDirectory(prefix="groc-coverage-") as folder:
-        for path in Path(args.data).resolve().iterdir():
-            if path.name != FOLDER:
-                os.symlink(path, Path(folder, path.name))
-        tables = make_tables(Path(folder), lexicon, *limits)
-        hub, dataset = open_split(Namespace(**{**vars(args), "data": folder}))
-        found = score(hub.models[0], dataset, Place(1, hub.task.block_length()))
-    lprobs, num_words = torch.cat(found.adapted), int((~hub.models[0].decoder.matrices.impossible).sum())
+def measured(model: Any, dataset: StreamDataset, place: Place, lexicon: ThinnedLexicon) -> dict[str, Any]:
+    """Return the perplexity with a lexicon, and the shares of words that it has relations and definitions of."""
+    decoder, words = model.decoder, dataset.dictionary.symbols
+    logger.log(NOTICE, f"scoring with {lexicon.share:.0%} of the entries")
+    tables = build_tables(words, lexicon, real_words(words).__getitem__, *decoder.origin.limits)
+    matrices = decoder.matrices
+    vocabulary = vocabulary_of_tables(tables, decoder.settings, matrices.vocabulary.spelled)
+    matrices.vocabulary = vocabulary.to(matrices.impossible.device)
+    lprobs, num_words = torch.cat(score(model, dataset, place).adapted), int((~matrices.impossible).sum())
     covered = {part: number / num_words for part, number in tables.coverage().items()}
     return {"share": lexicon.share, **covered, "perplexity": perplexity(float(-lprobs.double().sum()), len(lprobs))}
 

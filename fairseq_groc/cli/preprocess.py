@@ -22,7 +22,7 @@ from fairseq_groc.data.archives import DATASETS, fetch, read_archive
 from fairseq_groc.data.cross_domain import SOURCES, cut, sizes_of
 from fairseq_groc.data.fingerprint import folder_dictionary, known_words, note_folder
 from fairseq_groc.data.folder import check_target, replacing
-from fairseq_groc.data.lexicon_tables import tables_of
+from fairseq_groc.data.lexicon_tables import make_tables
 from fairseq_groc.data.numbering import Numbering, Text
 from fairseq_groc.data.piece_marks import check_mark, mark_of
 from fairseq_groc.data.stream_dataset import open_text
@@ -93,7 +93,7 @@ def run(args: Namespace) -> None:
         dictionary.save(str(made / "dict.txt"))
         for name, text in texts.items():
             numbering.binarise(text, made / name, dictionary)
-        tables = tables_of(made, args, mark)
+        tables = make_tables(made, args, mark)
         trained = trained_on(texts, dictionary, earlier)
         mask = None if trained is None else np.array([word in trained for word in dictionary.symbols])
         note_folder(made, dictionary.symbols, mask, mark)

@@ -7,15 +7,11 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from filelock import FileLock, Timeout
-from torch import Tensor
 
 from fairseq_groc.adapters.store import REMEDY, EntryStore
 from fairseq_groc.arguments import add_text
-from fairseq_groc.contexts.schema import Contexts
-from fairseq_groc.dictionary import EOS
 from fairseq_groc.errors import CacheError, DataError
 from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.scoring import Place, blocks
@@ -50,10 +46,11 @@ def remember(args: Namespace) -> None:
     about = {"model": model.decoder.fingerprint(), "text": digest(Path(args.data, f"{args.split}.bin")), "block": block}
     if dataset.contexts is not None:
         about["contexts"] = hashlib.sha256(b"".join(part.tobytes() for part in dataset.contexts)).hexdigest()
-    store = EntryStore(args.dest, width_of(model, dataset.contexts), about)
+    store = EntryStore(args.dest, model.decoder.scoring_layer.dim, about)
     done, committed = resume(args.dest, model, store), time.monotonic()
     for sample in blocks(model, dataset, Place(1, block), begin=done):
-        h = features(model, sample["net_input"])
+        model.decoder.without_scores(model, sample["net_input"])
+        h = model.decoder.scoring_layer.features  # (B, T, d), without what is behind it of contexts
         real = sample["target"] != padding
         store.append(h[real].float().cpu().numpy(), sample["target"][real].cpu().numpy())
         if time.monotonic() - committed > COMMIT:
@@ -63,20 +60,6 @@ def remember(args: Namespace) -> None:
     if count != dataset.num_tokens_total:
         raise DataError(f"{count:,} words were stored of a text of {dataset.num_tokens_total:,}: this is a bug, report it")
     print(f"{args.dest}: {count:,} words stored")
-
-
-def features(model: Any, net_input: dict[str, Any]) -> Tensor:
-    """Return h, (B, T, d), without what is behind it of contexts."""
-    model.decoder.without_scores(model, net_input)
-    h: Tensor = model.decoder.scoring_layer.features
-    return h
-
-
-def width_of(model: Any, contexts: Contexts | None) -> int:
-    """Return the size of the model's h."""
-    tokens = torch.tensor([[EOS]], device=next(model.parameters()).device)
-    context = None if contexts is None else contexts.of_lines(np.zeros(1, np.int64))
-    return features(model, {"src_tokens": tokens, "context": context}).size(-1)
 
 
 def commit(folder: Path, model: Any, store: EntryStore) -> int:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fairseq_groc.arguments import add_lexicon_options
 from fairseq_groc.data.fingerprint import piece_mark
-from fairseq_groc.data.lexicon_tables import tables_of
+from fairseq_groc.data.lexicon_tables import make_tables
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -14,7 +14,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
-    tables = tables_of(Path(args.data), args, piece_mark(Path(args.data)))
+    tables = make_tables(Path(args.data), args, piece_mark(Path(args.data)))
     covered = tables.coverage()
     print(
         f"{tables.num_words:,} entries, {tables.num_forms:,} forms; {covered['relations']:,} with relations, "

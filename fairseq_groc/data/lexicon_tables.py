@@ -19,7 +19,7 @@ from fairseq_groc.lexicon import (
     open_lexicons,
     sources_of,
 )
-from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, LexiconTables, build_tables
+from fairseq_groc.lexicon.tables import LexiconTables, build_tables
 from fairseq_groc.lexicon.tables_file import save_tables
 from fairseq_groc.logs import NOTICE
 from fairseq_groc.pieces import word_of
@@ -62,29 +62,20 @@ def _report_unused(lexicon: FileLexicon, words: Sequence[str]) -> None:
             logger.warning(f"{lexicon.path}: {len(some):,} of {len(lexicon):,} entries {what}: {named}{more}")
 
 
-def tables_of(folder: Path, args: Any, mark: str = "") -> LexiconTables:
-    """Build and save the tables of the dictionary in *folder* as the options say; its words may be pieces that are marked so."""
-    path = folder / "dict.txt"
-    words = load_dictionary(path).symbols if path.exists() else None
-    lexicon = lexicon_of(args, words, mark)
-    return make_tables(folder, lexicon, args.max_relations, args.max_definition, sources_of(args.lexicon_path), mark)
+def make_tables(folder: Path, args: Any, mark: str = "") -> LexiconTables:
+    """Build and save the tables of the dictionary in *folder* as the options say; its words may be pieces that are marked so.
 
-
-def make_tables(
-    folder: Path,
-    lexicon: Lexicon,
-    max_relations: int = MAX_RELATIONS,
-    max_definition: int = MAX_DEFINITION,
-    sources: Sequence[str] = (),
-    mark: str = "",
-) -> LexiconTables:
-    """Build and save the tables of the dictionary in *folder*."""
+    Raises:
+        DataError: there is no dictionary.
+        LexiconError: a lexicon cannot be read.
+    """
     path = folder / "dict.txt"
     if not path.exists():
         raise DataError(f"{path} not found. Binarise the text first: scripts/preprocess.sh.")
     words = load_dictionary(path).symbols
+    lexicon, sources = lexicon_of(args, words, mark), sources_of(args.lexicon_path)
     logger.log(NOTICE, f"looking {len(words):,} words up in the lexicon ({lexicon.name})")
-    tables = build_tables(words, lexicon, real_words(words).__getitem__, max_relations, max_definition, sources)
+    tables = build_tables(words, lexicon, real_words(words).__getitem__, args.max_relations, args.max_definition, sources)
     tables = replace(tables, origin=replace(tables.origin, piece_mark=mark))
     save_tables(folder, tables, words)
     return tables

@@ -130,7 +130,7 @@ class WordRows(PerWord, WordEmbedding):
         state_dict[prefix + "_extra_state"] = self.get_extra_state()
 
 
-def tables_of(module: nn.Module) -> dict[str, WordRows]:
+def rows_below(module: nn.Module) -> dict[str, WordRows]:
     """Return the rows of words below a module, by the names of the modules that have them."""
     return {name: one for name, one in module.named_modules() if isinstance(one, WordRows)}
 

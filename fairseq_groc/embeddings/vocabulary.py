@@ -5,8 +5,9 @@ V: words; F: forms (the V words first); W: n-gram widths; G_w: distinct n-grams 
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +44,7 @@ class Spelling(NamedTuple):
     units: str = "bytes"
     mark: str = ""
 
-    def symbols(self, form: bytes) -> NDArray[Any]:
+    def symbols(self, form: bytes) -> list[int]:
         """Return BEGIN, the form, END: whole however long it is, so two different words never share a spelling.
 
         With characters as units, two words do that are one when accents are composed. The mark is not spelled: a piece that
@@ -51,20 +52,19 @@ class Spelling(NamedTuple):
         """
         letters = letters_of(form, self.mark)
         whole = self.units == "bytes" or letters.spelling.isascii()
-        body = np.frombuffer(letters.spelling, np.uint8) if whole else _characters(letters.spelling)
-        return np.concatenate([[BEGIN] * letters.begins, body, [END] * letters.ends])
+        return [*[BEGIN] * letters.begins, *(letters.spelling if whole else _characters(letters.spelling)), *[END] * letters.ends]
 
 
 BYTES = Spelling()
 
 
-def _characters(form: bytes) -> NDArray[Any]:
+def _characters(form: bytes) -> list[int]:
     text = unicodedata.normalize("NFC", form.decode("utf-8", "surrogateescape"))
     symbols: list[int] = []
     for letter in text:
         place = ord(letter) - _TWO_BYTES.start
         symbols += [NUM_SYMBOLS + place] if 0 <= place < len(_TWO_BYTES) else spelling(letter)
-    return np.array(symbols, dtype=np.int64)
+    return symbols
 
 
 def spell(
@@ -74,35 +74,33 @@ def spell(
 
     The first *num_special* forms are the dictionary's special entries: one symbol of their own, between BEGIN and END.
     """
-    pieces: list[NDArray[Any]] = []
-    for i, form in enumerate(forms):
-        special = i < num_special
-        pieces.append(np.array([BEGIN, FIRST_SPECIAL + i, END]) if special else spelled.symbols(form))
-    offsets = np.concatenate([[0], np.cumsum([len(p) for p in pieces])]).astype(np.int64)
-    return np.concatenate(pieces).astype(np.int64), offsets
+    pieces = [[BEGIN, FIRST_SPECIAL + i, END] if i < num_special else spelled.symbols(form) for i, form in enumerate(forms)]
+    offsets = np.cumsum([0, *map(len, pieces)])
+    return np.fromiter(itertools.chain.from_iterable(pieces), np.int64, offsets[-1]), offsets
 
 
-def distinct_ngrams(symbols: NDArray[Any], offsets: NDArray[Any], width: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return the distinct n-grams (G, width), for every window its n-gram, and where each form's windows begin.
+def distinct_ngrams(
+    symbols: NDArray[Any], offsets: NDArray[Any], most: int
+) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
+    """Yield for each n up to *most* the distinct n-grams (G, n), for every window its n-gram, and where forms' windows begin.
 
     A form shorter than the window is filled up on the right, so every form has at least one window.
     """
-    lengths = np.diff(offsets)
-    counts = np.maximum(lengths - width + 1, 1)
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    within = np.arange(starts[-1]) - np.repeat(starts[:-1], counts)
-    begin = np.repeat(offsets[:-1], counts) + within
-    end = np.repeat(offsets[1:], counts)
-    ids = np.zeros(len(begin), dtype=np.int64)
-    columns = []
-    for k in range(width):  # an n-gram is numbered from the number of its first n - 1 symbols and its last
-        position = begin + k
-        column = np.where(position < end, symbols[np.minimum(position, len(symbols) - 1)], FILL)
-        columns.append(column)
-        _, ids = np.unique(ids * num_symbols("characters") + column, return_inverse=True)
-    first = np.zeros(ids.max() + 1, dtype=np.int64)
-    first[ids[::-1]] = np.arange(len(ids))[::-1]
-    return np.stack([c[first] for c in columns], axis=1), ids, starts
+    lengths, number = np.diff(offsets), np.zeros(len(symbols), dtype=np.int64)  # of the n-gram that begins at each symbol
+    for width in range(1, most + 1):
+        counts = np.maximum(lengths - width + 1, 1)
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        begin = np.arange(starts[-1]) + np.repeat(offsets[:-1] - starts[:-1], counts)
+        end = np.repeat(offsets[1:], counts)
+        # an n-gram is numbered from the number of its first n - 1 symbols and its last
+        last = _symbols_at(symbols, begin + width - 1, end)
+        _, first, ids = np.unique(number[begin] * num_symbols("characters") + last, return_index=True, return_inverse=True)
+        number[begin] = ids
+        yield _symbols_at(symbols, begin[first, None] + np.arange(width), end[first, None]), ids, starts
+
+
+def _symbols_at(symbols: NDArray[Any], places: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
+    return np.where(places < end, symbols[np.minimum(places, len(symbols) - 1)], FILL)
 
 
 class Vocabulary(nn.Module):
@@ -132,10 +130,10 @@ class Vocabulary(nn.Module):
         self.num_forms = len(forms)
         self.widths, self.spelled = list(widths), spelled
         symbols, offsets = spell(forms, num_special, spelled)
-        for width in self.widths:
-            ngrams, windows, starts = distinct_ngrams(symbols, offsets, width)
-            self.register_buffer(f"ngrams_{width}", torch.from_numpy(ngrams.astype(np.int32)), persistent=False)
-            self._add_bags(f"windows_{width}", Bags.from_lists(windows, starts))
+        for ngrams, windows, starts in distinct_ngrams(symbols, offsets, max(self.widths, default=0)):
+            if (width := ngrams.shape[1]) in self.widths:
+                self.register_buffer(f"ngrams_{width}", torch.from_numpy(ngrams.astype(np.int32)), persistent=False)
+                self._add_bags(f"windows_{width}", Bags.from_lists(windows, starts))
         self._add_bags("relations", Bags.from_lists(relations[0], relations[1], len(forms)))
         self._add_bags("definitions", Bags.from_lists(definitions[0], definitions[1], len(forms)))
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from fairseq_groc.contexts.schema import Schema
 from fairseq_groc.dictionary import predictable_words
-from fairseq_groc.embeddings.rows import ZEROS, NewRows
+from fairseq_groc.embeddings.rows import ZEROS, NewRows, rows_below
 from fairseq_groc.embeddings.sampled_updates import ALL_UPDATES, Updates
 from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.errors import OptionError
@@ -51,7 +51,8 @@ def attach_head(
         init_range: parameters of rows and head begin uniformly from minus to plus this, composed embeddings at that size
         every_entry: give the dictionary's special entries and fillers a probability too, as label smoothing needs it
         computation: options of how embeddings are computed, which are no model's (``--encoding-chunk`` and the like)
-        updates, file, new_rows: of ``WordMatrices``
+        updates, file: of ``WordMatrices``
+        new_rows: how rows of words begin that a checkpoint lacks, also in a head of a user's own; corrections begin at 0
         schema: what is known of a line besides its words, for models that read it (``--context-dim``)
 
     Raises:
@@ -70,7 +71,10 @@ def attach_head(
     corrections = build_corrections(words, dim, settings)
     contexts = build_contexts(decoder, schema, settings, dim, taken)
     rows = context_rows(contexts, head, words, settings, init_range)
-    matrices = decoder.words = WordMatrices(embedding, head, vocabulary, impossible, corrections, updates, file, new_rows, rows)
+    for part in filter(None, (embedding, head, rows)):
+        for table in rows_below(part).values():
+            table.new = new_rows
+    matrices = decoder.words = WordMatrices(embedding, head, vocabulary, impossible, corrections, updates, file, rows)
     decoder.embed_tokens = InputLayer(matrices, dim, decoder.embed_tokens.padding_idx, settings["embedding_dropout"], contexts)
     setattr(decoder, output, OutputLayer(matrices, width, taken, feature_dropout(settings), contexts))
     decoder.contexts = contexts

@@ -10,7 +10,7 @@ import torch
 
 from fairseq_groc.adapters import Adapter
 from fairseq_groc.dictionary import is_symbol, words_fingerprint
-from fairseq_groc.embeddings.rows import tables_of
+from fairseq_groc.embeddings.rows import rows_below
 from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.lexicon.base import Entry, Lexicon
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, Origin
@@ -75,7 +75,7 @@ class ChangingVocabulary:
 
     def tables_of_words(self: Any) -> list[str]:
         """Return the names of the modules that have a row a word of the dictionary; those of contexts have other rows."""
-        tables = set(tables_of(self.matrices).values())
+        tables = set(rows_below(self.matrices).values())
         return [name for name, module in self.named_modules() if module in tables]
 
     def add_words(self, words: Sequence[str], entries: WordEntries = None) -> list[int]:

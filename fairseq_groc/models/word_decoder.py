@@ -182,44 +182,45 @@ class WordDecoder(ChangingVocabulary):
         head, pad = self.matrices.head, self.dictionary.pad()
         if self.training or self.matrices.limit is None or head.plain_softmax:  # type: ignore[attr-defined]
             return head.losses(h.flatten(0, 1), *matrices, targets.flatten(), pad, chunk).view(targets.shape)
-        lprobs = torch.log_softmax(self.matrices.log_scores(h, *matrices).float(), -1)
-        return -lprobs.gather(2, targets.unsqueeze(2)).squeeze(2)
+        return -self._own_lprobs(h, *matrices).gather(2, targets.unsqueeze(2)).squeeze(2)
+
+    def _own_lprobs(self, h: Tensor, outputs: Tensor, bias: Tensor) -> Tensor:
+        """Return the log-probabilities of the model alone, (B, T, V)."""
+        return torch.log_softmax(self.matrices.log_scores(h, outputs, bias).float(), -1)
 
     def leaves(self, choice: str, streams: int = 1) -> Leaves:
         """Return what dynamic evaluation changes, by ``--dynamic-parameters``: see ``leaves_of``."""
         return leaves_of(self, choice, streams)
 
+    def _discount(self, device: torch.device) -> Tensor | None:
+        return self.adapter.discount(device) if self.adapter is not None else None
+
     def _discounted(self, own: Tensor, h: Tensor, outputs: Tensor, bias: Tensor, targets: Tensor, chunk: int) -> Tensor:
         """Return -log p(target), (B, T), with the probability of new words discounted and all of them normalised."""
-        shift = self.adapter.discount(h.device) if self.adapter is not None else None
+        shift = self._discount(h.device)
         if shift is None:
             return own
-        head, pad = self.matrices.head, self.dictionary.pad()
-        if head.plain_softmax:  # a factor on a probability is a term of the bias
-            return head.losses(h.flatten(0, 1), outputs, bias + shift, targets.flatten(), pad, chunk).view(targets.shape)
-        lprobs = torch.log_softmax(self.matrices.log_scores(h, outputs, bias).float(), -1)
-        return own - shift[targets] + (lprobs + shift).logsumexp(-1)
+        if self.matrices.head.plain_softmax:  # a factor on a probability is a term of the bias
+            return self.own_losses(h, (outputs, bias + shift), targets, chunk)
+        return own - shift[targets] + (self._own_lprobs(h, outputs, bias) + shift).logsumexp(-1)
 
     def _log_mass(self, h: Tensor, outputs: Tensor, bias: Tensor, chunk: int, chosen: Tensor) -> Tensor:
         """Return the log of the discounted probability of some words together, a mask (V), at each position, (B, T)."""
-        shift = self.adapter.discount(h.device) if self.adapter is not None else None
-        possible, (chosen, head) = bias > -torch.inf, (chosen.to(bias.device), self.matrices.head)
+        shift, possible, chosen = self._discount(h.device), bias > -torch.inf, chosen.to(bias.device)
         if not bool((possible & ~chosen).any()):
             return h.new_zeros(h.shape[:2], dtype=torch.float32)
-        if not head.plain_softmax:
-            lprobs = torch.log_softmax(self.matrices.log_scores(h, outputs, bias).float(), -1)
+        if not self.matrices.head.plain_softmax:
+            lprobs = self._own_lprobs(h, outputs, bias)
             lprobs = lprobs if shift is None else torch.log_softmax(lprobs + shift, -1)
             return lprobs.masked_fill(~chosen, -torch.inf).logsumexp(-1)
         if not bool((possible & chosen).any()):
             return h.new_full(h.shape[:2], -torch.inf, dtype=torch.float32)
         # the losses of any of the words, among these and among all, differ by their share
-        one = (possible & chosen).nonzero()[0].expand(h.size(0) * h.size(1))
+        one = (possible & chosen).nonzero()[0].expand(h.shape[:2])
         bias = bias if shift is None else bias + shift
-        losses = [
-            head.losses(h.flatten(0, 1), outputs, among, one, self.dictionary.pad(), chunk)
-            for among in (bias, bias.masked_fill(~chosen, -torch.inf))
-        ]
-        return (losses[1] - losses[0]).view(h.shape[:2])
+        biases = bias, bias.masked_fill(~chosen, -torch.inf)
+        whole, part = (self.own_losses(h, (outputs, among), one, chunk) for among in biases)
+        return part - whole
 
     def get_extra_state(self) -> Tensor:
         made = None if self.made is None else [len(self.made), digest_of(self.made)]

@@ -12,7 +12,7 @@ from fairseq_groc.embeddings.base import WordEmbedding
 from fairseq_groc.embeddings.compositional import CompositionalEmbedding
 from fairseq_groc.embeddings.corrections import Corrections
 from fairseq_groc.embeddings.growth import GrowingRows, add_words, rows_of, vocabulary_of
-from fairseq_groc.embeddings.rows import ZEROS, NewRows, WordRows, tables_of
+from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.embeddings.sampled_updates import ALL_UPDATES, SampledUpdates, Step, Updates, generator, is_frozen
 from fairseq_groc.embeddings.sampled_words import SampledWords
 from fairseq_groc.embeddings.vocabulary import Vocabulary
@@ -42,7 +42,6 @@ class WordMatrices(nn.Module):
         corrections: of the embeddings
         updates: what steps of training compute of composed words, once they are told of each (``begin_step``)
         file: where evaluation keeps its matrices, too, for other processes
-        new_rows: how rows of words begin that a checkpoint lacks, also in a head of a user's own; corrections begin at 0
         context_rows: of each word, what meets a line's context (Jaech and Ostendorf 2018, eq. 6): behind the numbers of E_out
 
     Sparse updates keep "the output embedding frozen" and train "the rest of the network" (GroC, appendix B.4). Its parameters
@@ -64,7 +63,6 @@ class WordMatrices(nn.Module):
         corrections: Corrections | None = None,
         updates: Updates = ALL_UPDATES,
         file: Path | None = None,
-        new_rows: NewRows = ZEROS,
         context_rows: WordRows | None = None,
     ):
         super().__init__()
@@ -72,9 +70,6 @@ class WordMatrices(nn.Module):
         self.head = head
         self.corrections = corrections
         self.context_rows = context_rows
-        corrected = set() if corrections is None else set(tables_of(corrections).values())
-        for table in set(tables_of(self).values()) - corrected:
-            table.new = new_rows
         self.vocabulary = vocabulary
         self.register_buffer("impossible", impossible, persistent=False)
         self._kept: Matrices | None = None
@@ -173,11 +168,7 @@ class WordMatrices(nn.Module):
         """
         kept = self._kept if self._kept is not None and self._kept_for == self._state() else None
         first, count = len(self.impossible), len(entries)
-        add_words(self.embedding, list(entries))
-        add_words(self.head, list(entries))
-        for more in (self.corrections, self.context_rows):
-            if more is not None:
-                add_words(more, list(entries))
+        add_words(self, list(entries))
         self._entries.update(entries)
         self._added = None
         # masks are copied whole: a byte a word, which any prediction costs a thousandfold

@@ -40,15 +40,19 @@ def lexicon_vocabulary(cfg: Any, dictionary: Any, settings: dict[str, Any]) -> t
     """
     if not needs_spellings(settings):
         return None, None
-    widths = ngram_widths(settings)
-    parts, folder = lexicon_parts(settings), Path(utils.split_paths(cfg.data)[0])
+    folder = Path(utils.split_paths(cfg.data)[0])
     spelled = Spelling(settings["spelling_units"], piece_mark(folder))
-    if not any(parts):
-        return Vocabulary.of_words(dictionary.symbols, widths, spelled), None
+    if not any(lexicon_parts(settings)):
+        return Vocabulary.of_words(dictionary.symbols, ngram_widths(settings), spelled), None
     tables = load_tables(folder, dictionary.symbols)
-    read = tables.parts(*parts)
+    return vocabulary_of_tables(tables, settings, spelled), tables
+
+
+def vocabulary_of_tables(tables: LexiconTables, settings: dict[str, Any], spelled: Spelling) -> Vocabulary:
+    """Return what a model of these settings reads of lexicon tables."""
+    read = tables.parts(*lexicon_parts(settings))
     relations, definitions = (read.relations, read.relation_offsets), (read.definitions, read.definition_offsets)
-    return Vocabulary(read.forms(), relations, definitions, widths, spelled=spelled), tables
+    return Vocabulary(read.forms(), relations, definitions, ngram_widths(settings), spelled=spelled)
 
 
 def warn_of_empty_parts(tables: LexiconTables, settings: dict[str, Any]) -> None:

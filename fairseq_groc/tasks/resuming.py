@@ -17,7 +17,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask
 from omegaconf import II
 
-from fairseq_groc.embeddings.rows import tables_of
+from fairseq_groc.embeddings.rows import rows_below
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.files import check_archive, replace_file
 from fairseq_groc.tasks.workers import gather, rank_and_world
@@ -58,7 +58,7 @@ class ResumedTask(FairseqTask):
     def train_step(
         self, sample: dict[str, Any], model: Any, criterion: Any, optimizer: Any, update_num: int, ignore_grad: bool = False
     ) -> Any:
-        goes_on = not self._stepped and update_num > 0 and any(rows.moved for rows in tables_of(model).values())
+        goes_on = not self._stepped and update_num > 0 and any(rows.moved for rows in rows_below(model).values())
         if goes_on and getattr(optimizer.optimizer, "state", True):  # that of several optimizers has no one state
             raise OptionError(
                 "the checkpoint's training had another dictionary, and its optimizer goes on by that: "

@@ -219,7 +219,7 @@ class WordnetLexiconTask(StreamTask, ResumedTask):
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 
     def optimizer_step(self, optimizer: Any, model: Any, update_num: int) -> None:
-        """Step, with the learning rate scaled by the blocks' lengths if they vary (Merity et al. 2018, section 4.1)."""
+        """Step; a frozen step leaves word embeddings and head as they are, others slow what composes them."""
         matrices = self._decoders[-1].matrices
         if matrices.is_frozen():
             for parameter in matrices.parameters():
@@ -228,6 +228,7 @@ class WordnetLexiconTask(StreamTask, ResumedTask):
             self._step(optimizer, model, update_num)
 
     def _step(self, optimizer: Any, model: Any, update_num: int) -> None:
+        """Step, with the learning rate scaled by the blocks' lengths if they vary (Merity et al. 2018, section 4.1)."""
         lengths, self._block_lengths = self._block_lengths, []
         if not self.cfg.vary_bptt or not lengths:
             return super().optimizer_step(optimizer, model, update_num)

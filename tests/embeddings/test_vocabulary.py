@@ -69,7 +69,7 @@ def test_characters_as_units():
 @pytest.mark.parametrize("width", [1, 2, 3, 6, 9])
 def test_windows_of_characters_equal_a_naive_loop(width):
     forms = [*FORMS[:4], *(word.encode() for word in ("ação", "coração", "cacao", "größe", "grosse", "жизнь", "\u07ff"))]
-    ngrams, ids, starts = distinct_ngrams(*spell(forms, spelled=Spelling("characters")), width)
+    *_, (ngrams, ids, starts) = distinct_ngrams(*spell(forms, spelled=Spelling("characters")), width)
     assert len({tuple(row) for row in ngrams.tolist()}) == len(ngrams)
     for i, form in enumerate(spellings(forms, "characters")):
         padded = list(form) + [FILL] * (width - len(form))
@@ -79,7 +79,7 @@ def test_windows_of_characters_equal_a_naive_loop(width):
 
 @pytest.mark.parametrize("width", [1, 2, 3, 6, 9])
 def test_windows_equal_a_naive_loop(width):
-    ngrams, ids, starts = distinct_ngrams(*spell(FORMS), width)
+    *_, (ngrams, ids, starts) = distinct_ngrams(*spell(FORMS), width)
     assert len({tuple(row) for row in ngrams.tolist()}) == len(ngrams)  # distinct
     assert sorted(set(ids.tolist())) == list(range(len(ngrams)))  # and all of them used
     assert len(starts) == len(FORMS) + 1 and starts[-1] == len(ids)
@@ -93,7 +93,7 @@ def test_random_spellings_keep_their_windows():
     rng = np.random.default_rng(0)
     forms = [bytes(rng.integers(0, 256, rng.integers(0, 9), dtype=np.uint8)) for _ in range(300)]
     symbols, offsets = spell(forms, num_special=0)
-    ngrams, ids, starts = distinct_ngrams(symbols, offsets, 4)
+    *_, (ngrams, ids, starts) = distinct_ngrams(symbols, offsets, 4)
     for form, first in zip(forms, starts[:-1], strict=True):
         assert ngrams[ids[first]].tolist() == ([BEGIN, *form, END] + [FILL] * 4)[:4]
 

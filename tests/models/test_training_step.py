@@ -12,7 +12,7 @@ from fairseq.utils import apply_to_sample
 
 from fairseq_groc.criterions.chunked_cross_entropy import ChunkedCrossEntropyCriterion
 from fairseq_groc.data.stream_dataset import StreamDataset
-from fairseq_groc.embeddings.rows import NewRows, tables_of
+from fairseq_groc.embeddings.rows import NewRows, rows_below
 from fairseq_groc.embeddings.sampled_updates import Updates, is_frozen
 from fairseq_groc.embeddings.sampled_words import SampledWords
 from fairseq_groc.encoders import ENCODERS
@@ -247,7 +247,7 @@ def test_rows_that_moved_go_on_without_what_an_optimizer_has_of_each(model_of, m
         return ResumedTask(None).train_step({}, model, None, Namespace(optimizer=Namespace(**state)), update)
 
     assert stepped(1) == "stepped"
-    next(iter(tables_of(model).values())).moved = True
+    next(iter(rows_below(model).values())).moved = True
     assert stepped(0) == "stepped"
     with nullcontext() if state == {"state": {}} else pytest.raises(OptionError, match="had another dictionary"):
         assert stepped(1) == "stepped"
