@@ -87,10 +87,7 @@ def read_text(folder: Path, split: str, dictionary: Any) -> NDArray[np.int64]:
     if not (folder / f"{split}.bin").is_file():
         raise DataError(f"{folder}/{split}.bin not found: preprocess the text, or name another --split")
     lines = open_text(str(folder / split), dictionary, None, False)
-    dataset = StreamDataset(lines, split, dictionary, independent_lines=False, carries_state=False)
-    (whole,) = dataset.plan(1, 1, 1, dataset.num_tokens_total)
-    tokens: NDArray[np.int64] = dataset[whole]["target"][0].numpy()
-    return tokens
+    return StreamDataset(lines, split, dictionary, independent_lines=False, carries_state=False).text.astype(np.int64)
 
 
 def report(ngrams: NGrams, words: list[str], text: NDArray[np.int64], dictionary: Any) -> dict[str, Any]:

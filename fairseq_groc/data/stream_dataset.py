@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary, FairseqDataset, data_utils, indexed_dataset
+from fairseq.data import ConcatDataset, Dictionary, FairseqDataset, data_utils, indexed_dataset
 from numpy.typing import NDArray
 
 from fairseq_groc.contexts.schema import Contexts
@@ -71,6 +71,15 @@ def _check_files(prefix: str) -> None:
         raise DataError(f"{prefix}.bin is not the text of {prefix}.idx, or is cut. Binarise it again: scripts/preprocess.sh.")
 
 
+def text_of(lines: Any) -> NDArray[Any]:
+    """Return the tokens of all lines, one after the other; those of one binarised text are not copied."""
+    if isinstance(lines, ConcatDataset):
+        return np.concatenate([text_of(part) for part in lines.datasets])
+    if isinstance(lines, indexed_dataset.MMapIndexedDataset):
+        return np.frombuffer(lines._bin_buffer, lines._index.dtype)
+    return torch.cat(list(lines)).numpy()
+
+
 class StreamDataset(FairseqDataset):
     """Text as streams; an item is one batch.
 
@@ -84,6 +93,9 @@ class StreamDataset(FairseqDataset):
         independent_lines: every line is a stream of its own
         carries_state: whether the model carries states (then the order of blocks in training is theirs)
         contexts: what is known of each line, or of all, in the model's numbers; None: nothing
+
+    Raises:
+        DataError: there is no text, or it has what no text can have.
     """
 
     def __init__(
@@ -109,6 +121,8 @@ class StreamDataset(FairseqDataset):
             raise DataError(
                 f"split '{name}' has {len(lines):,} lines and contexts of {len(contexts.index):,}: expected one a line"
             )
+        self.text = text_of(lines)
+        self._check()
 
     def plan(
         self, epoch: int, batch_size: int, num_shards: int, block: int, vary: bool = False, shuffle: bool = False, seed: int = 1
@@ -127,22 +141,7 @@ class StreamDataset(FairseqDataset):
 
     def tokens(self, begin: int, end: int) -> torch.Tensor:
         """Return tokens [begin, end) of the text."""
-        if begin >= end:
-            return torch.empty(0, dtype=torch.long)
-        first = int(np.searchsorted(self._ends, begin, side="right"))
-        last = int(np.searchsorted(self._ends, end, side="left"))
-        pieces = torch.cat([self._line(i) for i in range(first, last + 1)])
-        offset = int(self._ends[first]) - int(self.lines.sizes[first])
-        return pieces[begin - offset : end - offset]
-
-    def _line(self, index: int) -> torch.Tensor:
-        line = self.lines[index].long()
-        if bool((line[:-1] == self.dictionary.eos()).any()):
-            raise DataError(
-                f"split '{self.name}', line {index + 1}: contains {self.dictionary.eos_word} as a word, which means the end of a "
-                "line. Remove it from the raw text and preprocess again."
-            )
-        return line
+        return torch.from_numpy(self.text[begin:end].astype(np.int64))
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -155,7 +154,6 @@ class StreamDataset(FairseqDataset):
             if begin == end:
                 continue
             text = self.tokens(max(begin - 1, stream), end)
-            self._check(text)
             target[row, : end - begin] = text[-(end - begin) :]
             source[row, : end - begin] = text[:-1] if begin > stream else torch.cat([text.new_tensor([eos]), text[:-1]])
         net_input = {"src_tokens": source, "src_lengths": target.ne(pad).sum(1), "block": plan.block, **self._attributes(plan)}
@@ -189,24 +187,29 @@ class StreamDataset(FairseqDataset):
         numbers = np.searchsorted(self._ends, plan.streams, side="right").tolist()
         return [-1 if row == (0, 0) else number for row, number in zip(plan.rows, numbers, strict=True)]
 
-    def _check(self, text: torch.Tensor) -> None:
-        if int(text.max()) >= len(self.dictionary):
+    def _check(self) -> None:
+        if int(self.text.max()) >= len(self.dictionary):
             raise DataError(
                 f"split '{self.name}' has words beyond the {len(self.dictionary):,} of dict.txt: it was binarised with another "
                 "dictionary. Binarise it again: scripts/preprocess.sh."
             )
         for special in (self.dictionary.pad(), self.dictionary.bos()):
-            if bool((text == special).any()):
+            if (self.text == special).any():
                 raise DataError(
                     f"split '{self.name}' contains the special symbol {self.dictionary[special]!r} as a word, which cannot "
                     "be predicted. Remove it from the raw text and preprocess again."
                 )
+        ends = np.flatnonzero(self.text == self.dictionary.eos())
+        lines = np.searchsorted(self._ends, ends, side="right")
+        if len(within := lines[ends != self._ends[lines] - 1]):
+            raise DataError(
+                f"split '{self.name}', line {within[0] + 1}: contains {self.dictionary.eos_word} as a word, which means the end "
+                "of a line. Remove it from the raw text and preprocess again."
+            )
 
     def warn_of_unknown(self) -> None:
         """Say how many words of the text are ``<unk>``: which they were, binarised text does not tell."""
-        unknown = self.dictionary.unk()
-        count = sum(int((line == unknown).sum()) for line in self.lines)
-        if count:
+        if count := int((self.text == self.dictionary.unk()).sum()):
             logger.warning(
                 f"{count:,} of {self.num_tokens_total:,} tokens of '{self.name}' are read as {self.dictionary.unk_word}. "
                 f"If dict.txt lacks these words: {ADD_WORDS}"

@@ -4,11 +4,13 @@ n: tokens of a text; V: vocabulary.
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fairseq_groc.evaluation.results import aligned
@@ -62,9 +64,9 @@ def bins_table(compared: Mapping[str, Sequence[Bin]]) -> str:
     return aligned(columns, lines) + "\nbaseline's loss less the model's, nats a token: above 0 the model is better"
 
 
-def count_occurrences(lines: Iterable[Tensor], size: int) -> Tensor:
-    """Return how often each word occurs in a text, (V), from the numbers of its words, line by line."""
-    return torch.bincount(torch.cat([line.long() for line in lines]), minlength=size)
+def count_occurrences(text: NDArray[Any], size: int) -> Tensor:
+    """Return how often each word occurs in a text, (V), from the numbers of its words, (n)."""
+    return torch.from_numpy(np.bincount(text, minlength=size))
 
 
 def by_frequency(

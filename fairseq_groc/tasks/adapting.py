@@ -69,10 +69,7 @@ def check_text(cfg: Any, adapter: Adapter | None, dataset: StreamDataset, genera
 def report_impossible(decoder: Any, dataset: StreamDataset) -> None:
     """Say how many tokens of a text the model gives probability 0, which makes the perplexity infinite."""
     unknown = decoder.matrices.head.unknown()
-    if unknown is None:
-        return
-    unknown = unknown.cpu()
-    if count := sum(int(unknown[line.long()].sum()) for line in dataset.lines):
+    if unknown is not None and (count := int(unknown.cpu().numpy()[dataset.text].sum())):
         caches = " but for what its caches remember" if decoder.adapter and decoder.adapter.settings.caches() else ""
         logger.warning(
             f"{count:,} of {dataset.num_tokens_total:,} tokens of '{dataset.name}' are words that the model has no row "

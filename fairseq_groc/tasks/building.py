@@ -12,7 +12,7 @@ from omegaconf import OmegaConf, open_dict
 from torch import nn
 
 from fairseq_groc.data.fingerprint import piece_mark
-from fairseq_groc.data.stream_dataset import open_text
+from fairseq_groc.data.stream_dataset import open_text, text_of
 from fairseq_groc.embeddings.base import WordEmbedding
 from fairseq_groc.embeddings.corrections import Corrections
 from fairseq_groc.embeddings.sampled_updates import Updates
@@ -106,7 +106,7 @@ def begin_corrections(corrections: Corrections, cfg: Any, dictionary: Any) -> No
     """Let the words of the training text, in all its folders, begin to be corrected, those that it has often enough."""
     paths = [str(Path(folder, cfg.train_subset)) for folder in utils.split_paths(cfg.data)]
     texts = (open_text(path, dictionary, cfg.dataset_impl, combine=True) for path in paths)
-    counts = torch.stack([count_occurrences(text, len(dictionary)) for text in texts]).sum(0)
+    counts = torch.stack([count_occurrences(text_of(text), len(dictionary)) for text in texts]).sum(0)
     number = corrections.begin(counts, cfg.correction_min_count)
     logger.info(f"corrections: {number:,} of {len(dictionary):,} words of the dictionary get one")
 
