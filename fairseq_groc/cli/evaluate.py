@@ -122,7 +122,7 @@ def share(args: Namespace, worker: int) -> dict[str, dict[str, Any]]:
     datasets = {name: read_split(hub, args.data, split) for name, split in texts.items()}
     if args.no_corrections:
         leave_out_corrections(hub.models[0].decoder.matrices)
-    known = known_words(Path(args.data), hub.task.dictionary)
+    known = known_mask(Path(args.data), hub.task.dictionary)
     return {name: share_of(args, hub, dataset, known, worker) for name, dataset in datasets.items()}
 
 
@@ -181,7 +181,7 @@ def text_size(args: Namespace, dataset: StreamDataset) -> Size:
     return size_of(lines)
 
 
-def known_words(data: Path, dictionary: Any) -> Tensor:
+def known_mask(data: Path, dictionary: Any) -> Tensor:
     """Return the mask (V) of the words that occur in the training text, ``</s>`` among them.
 
     Raises:

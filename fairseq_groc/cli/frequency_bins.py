@@ -15,7 +15,7 @@ from fairseq_groc.evaluation.bins import EDGES, Bin, bins_table, by_frequency, c
 from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.results import check_out, color_of, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.scoring import Place, TokenScores, score
-from fairseq_groc.modules.probabilities import LOG_ZERO
+from fairseq_groc.modules.probabilities import is_impossible
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -41,7 +41,7 @@ def run(args: Namespace) -> None:
     for name, path in baselines.items():
         _, others, theirs = log_probabilities(args, path)
         assert torch.equal(targets, others)
-        impossible = int((torch.minimum(theirs, ours) < LOG_ZERO / 2).sum())
+        impossible = int(is_impossible(torch.minimum(theirs, ours)).sum())
         if impossible:
             raise DataError(
                 f"{impossible:,} tokens are impossible for {name} or {args.path}: give a text of words that both have"

@@ -10,7 +10,7 @@ from fairseq.logging import metrics
 from torch import Tensor
 
 from fairseq_groc.criterions.chunked_cross_entropy import ChunkedCrossEntropyConfig, ChunkedCrossEntropyCriterion
-from fairseq_groc.modules.probabilities import LOG_ZERO
+from fairseq_groc.modules.probabilities import is_impossible
 
 
 @register_criterion("cache_interpolated_cross_entropy", dataclass=ChunkedCrossEntropyConfig)
@@ -24,7 +24,7 @@ class CacheInterpolatedCrossEntropyCriterion(ChunkedCrossEntropyCriterion):
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Tensor, int, dict[str, Any]]:
         losses, own, penalty = self.losses(model, sample)
         loss, size, log = self.reduced(losses, penalty, sample, reduce)
-        log.update(model_loss=own.detach().sum(), impossible=losses.ge(-LOG_ZERO / 2).sum())
+        log.update(model_loss=own.detach().sum(), impossible=is_impossible(-losses).sum())
         return loss, size, log
 
     @classmethod

@@ -182,21 +182,21 @@ class CompositionalEmbedding(WordEmbedding):
         means = [bags.mean(forms) for bags in self.parts(vocabulary)]  # (V, d) each
         return self._join([forms[: vocabulary.num_words], *means])
 
-    def of_words(self, vocabulary: Vocabulary, entries: Tensor, encode: Encode | None = None) -> Tensor:
+    def of_words(self, vocabulary: Vocabulary, words: Tensor, encode: Encode | None = None) -> Tensor:
         """Return the embeddings of some words, (n, d), at the cost of the forms that they are made of.
 
         Args:
-            entries: their numbers, (n)
+            words: their numbers, (n)
             encode: returns the encodings (f, d) of forms; its arguments are their numbers, (f), and how often each is among these
                 words' relations and glosses, (f), infinitely often where it is one of the words. None: all are computed
         """
-        picked = [pick(bags, entries) for bags in self.parts(vocabulary)]
-        forms, places = distinct(torch.cat([entries, *(bags.items.long() for bags in picked)]), vocabulary.num_forms)
-        own, *others = places.split([len(entries), *(len(bags.items) for bags in picked)])
+        picked = [pick(bags, words) for bags in self.parts(vocabulary)]
+        forms, places = distinct(torch.cat([words, *(bags.items.long() for bags in picked)]), vocabulary.num_forms)
+        own, *others = places.split([len(words), *(len(bags.items) for bags in picked)])
         if encode is None:
             encoded = self.surface(vocabulary, forms)
         else:
-            uses = places[len(entries) :].bincount(minlength=len(forms)).float()
+            uses = places[len(words) :].bincount(minlength=len(forms)).float()
             encoded = encode(forms, uses.index_fill(0, own, math.inf))
         means = [average(encoded, items, bags.starts) for items, bags in zip(others, picked, strict=True)]
         return self._join([encoded.index_select(0, own), *means])

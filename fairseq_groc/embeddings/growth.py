@@ -45,7 +45,7 @@ class GrowingRows:
         return own.data_ptr() == rows.data_ptr() and self._used == len(rows) and own.device == rows.device
 
 
-class Entries(NoLexicon):
+class GivenLexicon(NoLexicon):
     """A lexicon of given entries."""
 
     def __init__(self, entries: dict[str, Entry]):
@@ -60,7 +60,7 @@ def vocabulary_of(entries: dict[str, Entry], widths: Sequence[int], spelled: Spe
 
     A word's embedding is a function of the word alone, so it is the same here as among all others.
     """
-    tables = build_tables(list(entries), Entries(entries))
+    tables = build_tables(list(entries), GivenLexicon(entries))
     relations, definitions = (tables.relations, tables.relation_offsets), (tables.definitions, tables.definition_offsets)
     return Vocabulary(tables.forms(), relations, definitions, widths, num_special=0, spelled=spelled)
 

@@ -17,7 +17,7 @@ from fairseq_groc.dictionary import spelling
 from fairseq_groc.errors import DataError, number_in, shown
 from fairseq_groc.evaluation.report import parts_of
 from fairseq_groc.files import replace_file
-from fairseq_groc.modules.probabilities import LOG_ZERO
+from fairseq_groc.modules.probabilities import is_impossible
 
 PARTS = ("all", "known", "new")  # of the tokens, </s> at line ends among them; <unk> is in all alone
 TOKENS, NATS = "_tokens", "_nats"
@@ -39,7 +39,7 @@ def sums_by_line(targets: Tensor, adapted: Tensor, places: Tensor, sizes: NDArra
         unk: the number of ``<unk>``
     """
     lines = torch.searchsorted(torch.as_tensor(np.cumsum(sizes)), places, right=True)
-    losses = torch.where(adapted <= LOG_ZERO / 2, math.inf, -adapted.double())
+    losses = torch.where(is_impossible(adapted), math.inf, -adapted.double())
     sums: Sums = {}
     for part, chosen in parts_of(targets, known, unk).items():
         if part in PARTS:

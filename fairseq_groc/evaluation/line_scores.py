@@ -1,7 +1,6 @@
 """Log-probabilities of lines, each by itself or in a running text. T: tokens; V: vocabulary."""
 
 import itertools
-import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.data.streams import Block
-from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of
+from fairseq_groc.modules.probabilities import numbers_of, total_of
 
 BLOCK = 512  # tokens of a text that are read at a time
 
@@ -38,8 +37,7 @@ def score_lines(
         pieces = [(torch.cat(lines), torch.cat(owners))]
     scores = _scores(model, pieces, running, int(min(length, model.decoder.max_positions())), contexts)
     for line in lines:
-        total = sum(itertools.islice(scores, len(line)))
-        yield (total if total > LOG_ZERO / 2 else -math.inf), len(line)
+        yield total_of(itertools.islice(scores, len(line))), len(line)
 
 
 def block_lengths(hub: Any, running: bool, given: int | None) -> tuple[int | None, int]:

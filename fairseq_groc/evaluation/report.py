@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fairseq_groc.evaluation.characters import Size
 from fairseq_groc.evaluation.results import aligned
-from fairseq_groc.modules.probabilities import LOG_ZERO, perplexity
+from fairseq_groc.modules.probabilities import is_impossible, perplexity
 
 PARTS = {"all": "overall", "known": "known words", "new": "new words", "unk": "<unk>"}
 
@@ -33,13 +33,11 @@ def parts_of(targets: Tensor, known: Tensor, unk: int) -> dict[str, Tensor]:
 
 
 def _sums(adapted: Tensor, own: Tensor) -> dict[str, Any]:
-    return {
-        "tokens": len(adapted),
-        "nats": float(-adapted[adapted > LOG_ZERO / 2].sum()),
-        "impossible": int((adapted <= LOG_ZERO / 2).sum()),
-        "model_nats": float(-own[own > LOG_ZERO / 2].sum()),
-        "model_impossible": int((own <= LOG_ZERO / 2).sum()),
-    }
+    sums: dict[str, Any] = {"tokens": len(adapted)}
+    for name, lprobs in (("", adapted), ("model_", own)):
+        impossible = is_impossible(lprobs)
+        sums |= {f"{name}nats": float(-lprobs[~impossible].sum()), f"{name}impossible": int(impossible.sum())}
+    return sums
 
 
 def add(tallies: list[dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:

@@ -34,7 +34,7 @@ class ContextLayers(nn.Module):
     """
 
     current = PerThread()  # ``LineContexts`` of the batch that is read, their index (B, 1) or (B, T)
-    _values = PerThread()  # what meets the words' numbers for values, (C, values)
+    _one_hot = PerThread()  # what meets the words' numbers for values, (C, values)
     learned = PerThread()  # what streams add to the vectors of contexts, (B, k), or all of them, (1, k)
 
     def __init__(self, schema: Schema, settings: Mapping[str, Any], dim: int, width: int, add_to_input: bool):
@@ -44,8 +44,8 @@ class ContextLayers(nn.Module):
         self.embedding = ContextEmbedding(schema.variables, size, settings["context_dropout"])
         self.input = nn.Linear(size, dim, bias=False) if add_to_input else None
         self.shift = nn.Linear(size, width, bias=False) if bias == "shift" else None
-        self.values = _values(schema) if bias == "one-hot" else 0
-        self.appended = {"rows": size, "one-hot": self.values}.get(bias, 0)  # numbers that each word has for contexts
+        self.num_values = num_values_of(schema) if bias == "one-hot" else 0
+        self.appended = {"rows": size, "one-hot": self.num_values}.get(bias, 0)  # numbers that each word has for contexts
         for layer in (self.input, self.shift):
             if layer is not None:
                 nn.init.xavier_uniform_(layer.weight)
@@ -70,15 +70,15 @@ class ContextLayers(nn.Module):
         categories, numbers = self.embedding.dropped(categories, numbers)
         vectors = self.embedding(categories, numbers)
         # the vectors add nothing to it, but workers expect every gradient
-        values = self.embedding.one_hot(0, categories) + 0 * vectors.sum() if self.values else None
+        values = self.embedding.one_hot(0, categories) + 0 * vectors.sum() if self.num_values else None
         if self.learned is not None:
             vectors, index, values = _with_learned(vectors, index, values, self.learned)
         self.current = LineContexts(vectors, index if index.dim() == 2 else index.unsqueeze(1))
-        self._values = values
+        self._one_hot = values
         try:
             yield LineContexts(vectors, index.t() if index.dim() == 2 else index)
         finally:
-            self.current = self._values = None
+            self.current = self._one_hot = None
 
     def move_values(self, state_dict: dict[str, Tensor], prefix: str, rows: str) -> None:
         """Let what the words of a checkpoint have for values find its place by the values' names; new ones have zeros.
@@ -88,7 +88,7 @@ class ContextLayers(nn.Module):
             rows: name of what the words have, (V, values)
         """
         saved = saved_words(state_dict, f"{prefix}embedding.tables.0.")
-        if not self.values or saved is None or rows not in state_dict:
+        if not self.num_values or saved is None or rows not in state_dict:
             return
         columns = dict(zip(saved[0], state_dict[rows].unbind(1), strict=True))
         nothing, table = torch.zeros_like(state_dict[rows][:, 0]), self.embedding.tables[0]
@@ -107,7 +107,7 @@ class ContextLayers(nn.Module):
         """Return h with the numbers behind it that meet those of each word, (B, T, width + ``appended``)."""
         if not self.appended:
             return h
-        vectors = self._vectors() if self._values is None else self._values
+        vectors = self._vectors() if self._one_hot is None else self._one_hot
         return torch.cat([h, self._of_positions(vectors.to(h)).expand(*h.shape[:2], -1)], dim=-1)
 
     def _vectors(self) -> Tensor:
@@ -152,7 +152,7 @@ def reordered(batch: Mapping[str, Tensor], order: Tensor) -> Mapping[str, Tensor
     return {**batch, "index": batch["index"].index_select(0, order.to(batch["index"].device))}
 
 
-def _values(schema: Schema) -> int:
+def num_values_of(schema: Schema) -> int:
     """Return how many values the variable has whose values words have a number for, with the unknown one."""
     if [one.kind for one in schema.variables] != ["category"]:
         names = ", ".join(f"{one.name} ({one.kind})" for one in schema.variables)

@@ -4,6 +4,8 @@ V: words; N: positions.
 """
 
 import math
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,6 +13,17 @@ from torch import Tensor
 from fairseq_groc.errors import DataError
 
 LOG_ZERO = -1e30  # log-probability of the impossible: fairseq-eval-lm would drop -inf from sum and count
+
+
+def is_impossible(lprobs: Any) -> Any:
+    """Say of a log-probability, or a tensor of them, or a sum over a line, whether it is that of the impossible."""
+    return lprobs <= LOG_ZERO / 2
+
+
+def total_of(lprobs: Iterable[float]) -> float:
+    """Return the sum of log-probabilities, -inf if one is of the impossible."""
+    total = sum(lprobs)
+    return -math.inf if is_impossible(total) else total
 
 
 def numbers_of(name: str, lprobs: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from fairseq_groc.data.streams import Block
 from fairseq_groc.dictionary import is_symbol, spelling
 from fairseq_groc.errors import DataError
 from fairseq_groc.models.changing_vocabulary import WordEntries
-from fairseq_groc.modules.probabilities import LOG_ZERO, numbers_of, perplexity
+from fairseq_groc.modules.probabilities import is_impossible, numbers_of, perplexity
 from fairseq_groc.open_vocabulary.new_words import NewWordMass, NewWords
 from fairseq_groc.open_vocabulary.spelling_model import SpellingModel
 
@@ -189,7 +189,7 @@ class OpenVocabularyScorer:
                 self.mass.saw(new)
             paid += spelled or 0.0
             totals.tokens, totals.new = totals.tokens + 1, totals.new + new
-            if paid < LOG_ZERO / 2:
+            if is_impossible(paid):
                 totals.impossible += 1
                 each.append(-math.inf)
                 continue

@@ -133,9 +133,3 @@ def _of_edges(decoder: Any, edges: Edges, h: Tensor, targets: Tensor, outputs: T
     if decoder.adapter is not None:
         lprobs = decoder.adapter.uniform_at(lprobs, targets)
     return lprobs.clamp(min=LOG_ZERO)
-
-
-def total_of(values: Sequence[float]) -> float:
-    """Return the sum of a line's log-probabilities, -inf if a word of it is impossible."""
-    total = sum(values)
-    return total if total > LOG_ZERO / 2 else float("-inf")

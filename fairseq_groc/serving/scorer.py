@@ -24,10 +24,11 @@ from fairseq_groc.evaluation.line_scores import BLOCK
 from fairseq_groc.lexicon import sources_of
 from fairseq_groc.lexicon.base import Entry
 from fairseq_groc.logs import WARNINGS, at_least
+from fairseq_groc.modules.probabilities import total_of
 from fairseq_groc.open_vocabulary.masses import ADAPTIVE, mass_of
 from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
 from fairseq_groc.registry import check_options
-from fairseq_groc.serving.batches import batches_of, log_probabilities, total_of
+from fairseq_groc.serving.batches import batches_of, log_probabilities
 from fairseq_groc.serving.gate import Gate
 from fairseq_groc.serving.stream import Stream
 from fairseq_groc.serving.vocabulary import Allowed, CallVocabularies, as_lines
