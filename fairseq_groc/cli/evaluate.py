@@ -28,7 +28,7 @@ from fairseq_groc.data.text import checked, read_lines
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.characters import MARKS, Pieces, Size, check_raw, check_symbol, pieces_of, raw_lines, size_of
 from fairseq_groc.evaluation.line_losses import added, sums_by_line, write_losses
-from fairseq_groc.evaluation.loading import leave_out_corrections, open_model, read_split
+from fairseq_groc.evaluation.loading import open_model, read_split
 from fairseq_groc.evaluation.report import add, perplexities, tally, text_table, texts_table
 from fairseq_groc.evaluation.results import check_out, write_json
 from fairseq_groc.evaluation.scoring import Place, score
@@ -120,8 +120,6 @@ def share(args: Namespace, worker: int) -> dict[str, dict[str, Any]]:
     torch.set_num_threads(max(1, torch.get_num_threads() // args.workers))
     hub, texts = open_model(args), named_texts(args.split)
     datasets = {name: read_split(hub, args.data, split) for name, split in texts.items()}
-    if args.no_corrections:
-        leave_out_corrections(hub.models[0].decoder.matrices)
     known = known_mask(Path(args.data), hub.task.dictionary)
     return {name: share_of(args, hub, dataset, known, worker) for name, dataset in datasets.items()}
 
@@ -177,7 +175,7 @@ def text_size(args: Namespace, dataset: StreamDataset) -> Size:
     pieces = pieces_of(symbols)
     marked = "none" if pieces is None else pieces.symbol
     if marked is not None:  # other marks are no letters of the text
-        check_raw(lines, raw_lines(dataset.lines, symbols, marked), str(args.raw))
+        check_raw(lines, raw_lines(dataset.lines, symbols, marked), str(args.raw), dataset.dictionary.unk_word)
     return size_of(lines)
 
 

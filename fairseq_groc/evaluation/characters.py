@@ -80,16 +80,18 @@ def raw_lines(lines: Iterable[Any], symbols: Sequence[str], symbol: str = "none"
         yield post_process(" ".join(words), symbol)
 
 
-def check_raw(raw: Sequence[str], pieces: Iterable[str], name: str) -> None:
-    """Refuse a raw text that is not the one that was cut into pieces: the letters differ by more than a tenth.
+def check_raw(raw: Sequence[str], pieces: Iterable[str], name: str, unknown: str) -> None:
+    """Refuse a raw text that is not the one that was cut into pieces: the letters of known words differ by more than a tenth.
 
     Args:
-        pieces: the lines as they were binarised, put together where that is known
+        raw, pieces: the lines as they were, and as they were binarised, put together where that is known
+        unknown: what stands for an unknown word; lines with one are not compared
 
     Raises:
         OptionError: with both numbers.
     """
-    ours, theirs = (sum(len("".join(line.split())) for line in lines) for lines in (raw, pieces))
+    pairs = [pair for pair in zip(raw, pieces, strict=True) if unknown not in pair[1]]
+    ours, theirs = (sum(len("".join(pair[side].split())) for pair in pairs) for side in (0, 1))
     if abs(ours - theirs) > 0.1 * theirs:
         raise OptionError(f"--raw {name}: {ours:,} characters besides blanks, and the pieces have {theirs:,}: another text")
 

@@ -21,11 +21,12 @@ from fairseq_groc.tasks.config import adapter_fields
 logger = logging.getLogger(__name__)
 
 
-def load(path: str, data: str, device: str = "cpu", **options: Any) -> Any:
+def load(path: str, data: str, device: str = "cpu", corrections: bool = True, **options: Any) -> Any:
     """Return a checkpoint with the vocabulary of a data folder, as ``from_pretrained`` does, for evaluation.
 
     Args:
         device: where it computes; on a GPU without TF32, which has 10 bits
+        corrections: whether words are corrected, where the model corrects them
         options: of the task
 
     Raises:
@@ -56,6 +57,8 @@ def load(path: str, data: str, device: str = "cpu", **options: Any) -> Any:
     if device != "cpu":
         torch.backends.cudnn.allow_tf32 = False
     check_weights(hub.to(device).models[0], checkpoint)
+    if not corrections:
+        leave_out_corrections(hub.models[0].decoder)
     hub.task.prepare_scoring()
     return hub
 
@@ -93,7 +96,8 @@ def model_options(args: Namespace) -> dict[str, Any]:
 
 def open_model(args: Namespace) -> Any:
     """Return the loaded checkpoint, which is to read texts as the options say."""
-    hub = load(args.path, args.data, **adapter_options(args), **model_options(args))
+    corrections = not getattr(args, "no_corrections", False)
+    hub = load(args.path, args.data, corrections=corrections, **adapter_options(args), **model_options(args))
     cfg = hub.task.cfg  # the checkpoint's, where the commands of fairseq have their own
     cfg.sample_break_mode = getattr(args, "sample_break_mode", "none")
     if args.tokens_per_sample:
@@ -163,12 +167,13 @@ def _opened(paths: Sequence[str], origin: Origin) -> Lexicon:
     return PieceLexicon(lexicon, origin.piece_mark) if origin.piece_mark else lexicon
 
 
-def leave_out_corrections(matrices: Any) -> None:
-    """Make words what they are composed of alone.
+def leave_out_corrections(decoder: Any) -> None:
+    """Make words what they are composed of alone: another model, which has no use for what was stored of this one.
 
     Raises:
         OptionError: they have no corrections.
     """
-    if matrices.corrections is None:
+    if decoder.matrices.corrections is None:
         raise OptionError("--no-corrections: this model's words have none. Leave it out.")
-    matrices.corrections = None
+    decoder.matrices.corrections = None
+    decoder.forget_fingerprints()

@@ -55,6 +55,10 @@ class ChangingVocabulary:
 
         self.register_load_state_dict_post_hook(loaded)
 
+    def forget_fingerprints(self) -> None:
+        """Let fingerprints be of the parameters as they are."""
+        self._loaded = None
+
     def _digests(self: Any) -> tuple[str, str]:
         """Return a digest of all parameters, and one of those that are no rows of words."""
         rows = tuple(f"{name}." for name in self.tables_of_words())

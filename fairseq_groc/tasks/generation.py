@@ -1,4 +1,4 @@
-"""Generation that goes on from whole lines."""
+"""Generation that goes on from whole lines, and what is read as such."""
 
 from typing import Any
 
@@ -14,16 +14,26 @@ def prefix_of(sample: dict[str, Any], dictionary: Any, room: float) -> torch.Ten
         room: positions that the model has
 
     Raises:
-        OptionError: a batch that goes over the end of a line, stops within one, or leaves no room.
+        OptionError: as ``whole_lines``, or no room is left.
+    """
+    prefix = whole_lines(sample, dictionary)
+    if prefix.size(1) + 2 > room:
+        raise OptionError(f"a line of {prefix.size(1)} words leaves no room to generate in a model of {int(room)} positions")
+    return prefix
+
+
+def whole_lines(sample: dict[str, Any], dictionary: Any) -> torch.Tensor:
+    """Return the words of whole lines, (B, T), without the ``</s>`` before them.
+
+    Raises:
+        OptionError: a batch that goes over the end of a line, or stops within one.
     """
     eos, pad = dictionary.eos(), dictionary.pad()
     prefix, target = sample["net_input"]["src_tokens"][:, 1:], sample.get("target")  # fairseq-interactive gives none
     if bool(prefix.eq(eos).any()):
-        raise OptionError("generation goes on from the words of a line, not over its end: give --sample-break-mode eos")
+        raise OptionError("a hypothesis is of one line, and goes not over its end: give --sample-break-mode eos")
     if target is not None:
         last = target.gather(1, target.ne(pad).sum(1, keepdim=True).sub(1).clamp(min=0))
         if bool((last.ne(eos) & last.ne(pad)).any()):
             raise OptionError(f"a line goes on after {target.size(1)} words: give --tokens-per-sample, above the longest line's")
-    if prefix.size(1) + 2 > room:
-        raise OptionError(f"a line of {prefix.size(1)} words leaves no room to generate in a model of {int(room)} positions")
     return prefix

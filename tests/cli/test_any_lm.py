@@ -47,8 +47,17 @@ def test_a_stock_language_model_with_an_open_vocabulary(commands, corpus, tmp_pa
     output = commands.ok("fairseq-generate", tmp_path / "line", *PLUGIN, *options, "--batch-size", "2")
     assert [re.search(rf"^H-{i}\t\S+\t(.*)", output, re.M)[1].startswith(s) for i, s in enumerate(LINES)] == [True] * 3
     if name == "lstm_lm":
-        output = commands.fails("fairseq-generate", tmp_path / "line", *PLUGIN, *options, "--tokens-per-sample", "3")
-        assert any("give --tokens-per-sample, above the longest line's" in text for text in output.splitlines()[-3:])
+        generate = ["fairseq-generate", tmp_path / "line", *PLUGIN, *options]
+        for scored in ([], ["--score-reference"]):
+            output = commands.fails(*generate, "--tokens-per-sample", "3", *scored)
+            assert any("give --tokens-per-sample, above the longest line's" in text for text in output.splitlines()[-3:])
+            output = commands.fails(*generate, "--sample-break-mode", "none", *scored)
+            assert any("give --sample-break-mode eos" in text for text in output.splitlines()[-3:])
+        score = ["python", "-m", "fairseq_groc", "score", line, "--path", model, "--data", tmp_path / "line"]
+        scores = re.findall(r"^(-\d+\.\d+)\t(\d+)\t", commands.ok(*score), re.M)
+        means = re.findall(r"^H-(\d)\t(-\d+\.\d+)", commands.ok(*generate, "--score-reference"), re.M)
+        expected = [float(total) / int(tokens) / math.log(2) for total, tokens in scores]
+        assert [float(mean) for _, mean in sorted(means)] == pytest.approx(expected, abs=1e-3)
         read = ["--path", model, "--beam", "2", "--max-len-b", "8", "--input", line]
         output = commands.ok("fairseq-interactive", tmp_path / "line", *PLUGIN, *read)
         assert len(re.findall(r"^H-[012]\t\S+\t(?:the zebra|a cat|the hound)", output, re.M)) == 3

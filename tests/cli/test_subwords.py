@@ -106,6 +106,9 @@ def test_what_does_not_fit_the_pieces_is_refused(pieces, evaluated, tmp_path):
     assert (report["characters"], report["bytes"]) == (34, 35)
     data = pieces(["▁the <0xE2> <0x96> ▁cat"])
     assert "pieces of bytes" in evaluated(data, "--remove-bpe", "sentencepiece", code=1)
+    data = pieces(["the <unk> sat", "the cat"])
+    short.write_text("the extraordinarily unlikely sat\nthe cat\n")
+    assert evaluated(data, "--raw", short)[0]["characters"] == 41  # letters that are not known are not compared
     data = pieces(["the cat ##s", "##s the"])
     assert "give --raw FILE" in evaluated(data)[1] and evaluated(data, "--remove-bpe", "none")[0]["characters"] == 20
 

@@ -44,11 +44,11 @@ def test_corrections_move_by_word_into_another_dictionary(corrected, model_of, w
             assert not torch.allclose(after[new.index(word)], alone[new.index(word)])
         for word in ("wolf", WORDS[-1]):  # exactly what they are composed of
             assert torch.equal(after[new.index(word)], alone[new.index(word)])
-    leave_out_corrections(second.decoder.matrices)
+    leave_out_corrections(second.decoder)
     with torch.no_grad():
         assert all(torch.equal(left, alone) for left, alone in zip(second.decoder.matrices(), composed, strict=True))
     with pytest.raises(OptionError, match="--no-corrections: this model's words have none"):
-        leave_out_corrections(second.decoder.matrices)
+        leave_out_corrections(second.decoder)
 
 
 @pytest.mark.parametrize("used_before", [False, True])
