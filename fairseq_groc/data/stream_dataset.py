@@ -76,7 +76,8 @@ def text_of(lines: Any) -> NDArray[Any]:
     if isinstance(lines, ConcatDataset):
         return np.concatenate([text_of(part) for part in lines.datasets])
     if isinstance(lines, indexed_dataset.MMapIndexedDataset):
-        return np.frombuffer(lines._bin_buffer, lines._index.dtype)
+        # a map of its own: fairseq's is closed together with the lines
+        return np.asarray(np.memmap(indexed_dataset.data_file_path(lines._path), lines._index.dtype, "r"))
     return torch.cat(list(lines)).numpy()
 
 

@@ -9,7 +9,7 @@ from fairseq.data import indexed_dataset
 
 from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.data.fingerprint import note_folder
-from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text
+from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text, text_of
 from fairseq_groc.errors import DataError, OptionError
 
 PAD, EOS = 1, 2
@@ -222,6 +222,9 @@ def test_binarised_text_is_opened_alone_or_with_its_other_parts(binarised, dicti
     for kind in (".bin", ".idx"):
         shutil.copy(f"{binarised}{kind}", f"{binarised}1{kind}")
     assert len(open_text(str(binarised), dictionary, None, True)) == 6
+    for combine in (False, True):  # the tokens outlive the lines, with which fairseq unmaps its own
+        text = text_of(open_text(str(binarised), dictionary, None, combine))
+        assert text.tolist() == [4, 5, 2, 2, 6, 2] * (1 + combine)
     with open(f"{binarised}1.bin", "ab") as file:
         file.write(b"more")
     with pytest.raises(DataError, match="test1.bin is not the text of"):
