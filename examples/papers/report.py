@@ -180,7 +180,7 @@ def commands(results: dict[str, Any]) -> list[str]:
     labels: dict[str, list[str]] = {}
     for label, row in results["rows"].items():
         made, seeds = row["runs"][0]["made"], [str(run["seed"]) for run in row["runs"]]
-        options = settings(results, label) + (f" --seeds {' '.join(seeds)}" if len(seeds) > 1 else "")
+        options = settings(results, label) + (f" --seeds {' '.join(seeds)}" if seeds != ["1"] else "")
         options += f" --lexicon-path {made['lexicon_path']}" if "lexicon_path" in made else ""
         options += f" --updates {made['updates']}" if made["updates"] != SCALES[results["scale"]].updates else ""
         labels.setdefault(options + (" --in-bf16" if made["in_bf16"] else ""), []).append(shlex.quote(label))

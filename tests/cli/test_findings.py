@@ -494,3 +494,8 @@ def test_the_first_epochs_at_the_papers_size_are_those_of_the_released_logs_or_a
     }
     assert max(map(abs, change["4 layers"])) < 0.03
     assert len(change["tied"]) == 6 and min(change["tied"]) > -0.12 and max(change["tied"]) < -0.075
+    (run,) = rows_of("released-blocks-ptb-awd-paper-short")["tied"]["runs"]
+    blocks = [ours / theirs - 1 for (_, ours), theirs in zip(run["curve"], released["tied"], strict=True)]
+    assert run["seed"] == 2 and [round(100 * part) for part in blocks] == [-6, -4, -9]
+    assert all(0.4 < part / own < 0.6 for part, own in zip(blocks[:2], change["tied"][3:5], strict=True))
+    assert blocks[2] < change["tied"][5]
