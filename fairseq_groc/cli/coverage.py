@@ -29,7 +29,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", type=natural, default=1, help="of the draw of words that keep theirs")
     add_out(parser)
     add_lexicon_path(parser, "what is thinned: that of the data's tables")
-    parser.set_defaults(any_lexicon=True)  # a share of a lexicon is another one
 
 
 def run(args: Namespace) -> None:

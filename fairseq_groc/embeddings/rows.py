@@ -41,7 +41,7 @@ class WordRows(PerWord, WordEmbedding):
     Args:
         words: V
         width: of a row
-        new: how rows of words begin that a checkpoint lacks; the matrices that the rows are a part of say it, too
+        new: how rows of words begin that a checkpoint lacks; ``attach_head`` says it, too
     """
 
     is_table, computes = True, False

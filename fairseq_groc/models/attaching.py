@@ -71,8 +71,8 @@ def attach_head(
     corrections = build_corrections(words, dim, settings)
     contexts = build_contexts(decoder, schema, settings, dim, taken)
     rows = context_rows(contexts, head, words, settings, init_range)
-    for part in filter(None, (embedding, head, rows)):
-        for table in rows_below(part).values():
+    for part in (embedding, head, rows):
+        for table in rows_below(part).values() if part is not None else ():
             table.new = new_rows
     matrices = decoder.words = WordMatrices(embedding, head, vocabulary, impossible, corrections, updates, file, rows)
     decoder.embed_tokens = InputLayer(matrices, dim, decoder.embed_tokens.padding_idx, settings["embedding_dropout"], contexts)

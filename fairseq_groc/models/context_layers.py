@@ -44,7 +44,7 @@ class ContextLayers(nn.Module):
         self.embedding = ContextEmbedding(schema.variables, size, settings["context_dropout"])
         self.input = nn.Linear(size, dim, bias=False) if add_to_input else None
         self.shift = nn.Linear(size, width, bias=False) if bias == "shift" else None
-        self.num_values = num_values_of(schema) if bias == "one-hot" else 0
+        self.num_values = _num_values_of(schema) if bias == "one-hot" else 0
         self.appended = {"rows": size, "one-hot": self.num_values}.get(bias, 0)  # numbers that each word has for contexts
         for layer in (self.input, self.shift):
             if layer is not None:
@@ -152,7 +152,7 @@ def reordered(batch: Mapping[str, Tensor], order: Tensor) -> Mapping[str, Tensor
     return {**batch, "index": batch["index"].index_select(0, order.to(batch["index"].device))}
 
 
-def num_values_of(schema: Schema) -> int:
+def _num_values_of(schema: Schema) -> int:
     """Return how many values the variable has whose values words have a number for, with the unknown one."""
     if [one.kind for one in schema.variables] != ["category"]:
         names = ", ".join(f"{one.name} ({one.kind})" for one in schema.variables)

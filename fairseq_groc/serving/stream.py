@@ -16,7 +16,7 @@ from torch import Tensor
 from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.dictionary import SPECIAL, is_symbol
 from fairseq_groc.errors import DataError, OptionError, shown
-from fairseq_groc.modules.probabilities import numbers_of, total_of
+from fairseq_groc.modules.probabilities import is_impossible, numbers_of
 from fairseq_groc.open_vocabulary.new_words import NewWordMass
 from fairseq_groc.serving.vocabulary import Allowed
 
@@ -162,7 +162,7 @@ class Stream:
         else:
             paid, number = self._paid(word, number, lprobs)
         self._place = _Place(self._place, number, alone=not self._place.shared)
-        return total_of([paid])
+        return -math.inf if is_impossible(paid) else paid
 
     def _paid(self, word: str, number: int | None, lprobs: Tensor) -> tuple[float, int]:
         """Return what a word costs in an open vocabulary, and its number there: see ``NewWords``."""

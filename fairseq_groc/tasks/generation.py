@@ -1,4 +1,4 @@
-"""Generation that goes on from whole lines, and what is read as such."""
+"""Whole lines, which generation goes on from."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def whole_lines(sample: dict[str, Any], dictionary: Any) -> torch.Tensor:
     eos, pad = dictionary.eos(), dictionary.pad()
     prefix, target = sample["net_input"]["src_tokens"][:, 1:], sample.get("target")  # fairseq-interactive gives none
     if bool(prefix.eq(eos).any()):
-        raise OptionError("a hypothesis is of one line, and goes not over its end: give --sample-break-mode eos")
+        raise OptionError("a hypothesis does not go over the end of its line: give --sample-break-mode eos")
     if target is not None:
         last = target.gather(1, target.ne(pad).sum(1, keepdim=True).sub(1).clamp(min=0))
         if bool((last.ne(eos) & last.ne(pad)).any()):

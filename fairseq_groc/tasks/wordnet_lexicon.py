@@ -245,10 +245,10 @@ class WordnetLexiconTask(StreamTask, ResumedTask):
         if constraints is not None:
             raise OptionError("constrained decoding is not supported for language models")
         with torch.no_grad(), self.generating(self._decoders, sample):
-            if isinstance(generator, SequenceScorer):
-                if "block" in sample["net_input"]:  # --score-reference
-                    whole_lines(sample, self.dictionary)
-            elif prefix_tokens is None:
+            scores = isinstance(generator, SequenceScorer)
+            if scores and "block" in sample["net_input"]:  # --score-reference
+                whole_lines(sample, self.dictionary)
+            if prefix_tokens is None and not scores:
                 prefix_tokens = prefix_of(sample, self.dictionary, self.room)
             return generator.generate(models, sample, prefix_tokens=prefix_tokens, bos_token=self.dictionary.eos())
 

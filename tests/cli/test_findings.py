@@ -499,3 +499,6 @@ def test_the_first_epochs_at_the_papers_size_are_those_of_the_released_logs_or_a
     assert run["seed"] == 2 and [round(100 * part) for part in blocks] == [-6, -4, -9]
     assert all(0.4 < part / own < 0.6 for part, own in zip(blocks[:2], change["tied"][3:5], strict=True))
     assert blocks[2] < change["tied"][5]
+    figures = ", ".join(f"{found:.1f}" for _, found in run["curve"])
+    pages = [(RESULTS / f"{name}-ptb-awd-paper-short.md").read_text() for name in ("released-blocks", "drill-table-4")]
+    assert all(figures in page for page in pages) and "--settings 1 --seeds 2" in pages[0]
