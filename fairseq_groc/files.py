@@ -89,9 +89,9 @@ def chunks(path: Path) -> Iterator[bytes]:
             yield chunk
 
 
-def digest(*paths: Path, first: bytes = b"") -> str:
-    """Return the SHA-256 of some bytes and of files, one after the other."""
-    total = hashlib.sha256(first)
+def digest(*paths: Path) -> str:
+    """Return the SHA-256 of files, one after the other."""
+    total = hashlib.sha256()
     for path in paths:
         for chunk in chunks(path):
             total.update(chunk)

@@ -97,8 +97,8 @@ def run(args: Namespace) -> None:
         trained = trained_on(texts, dictionary, earlier)
         mask = None if trained is None else np.array([word in trained for word in dictionary.symbols])
         note_folder(made, dictionary.symbols, mask, mark)
-        if contexts:
-            write_contexts(made, contexts, {name: np.asarray(texts[name].lengths) for name in contexts})
+        for name, arrays in contexts.items():
+            write_contexts(made / name, arrays, np.asarray(texts[name].lengths))
     report(texts, dictionary, trained, tables)
     if contexts:
         print(described(contexts), flush=True)

@@ -11,7 +11,7 @@ import numpy as np
 from fairseq import utils
 from omegaconf import OmegaConf
 
-from fairseq_groc.contexts.arrays import FILE, open_contexts
+from fairseq_groc.contexts.arrays import open_contexts, path_of
 from fairseq_groc.contexts.schema import Contexts, Schema
 from fairseq_groc.data.stream_dataset import LinesForInference, open_text
 from fairseq_groc.errors import OptionError, shown
@@ -85,7 +85,7 @@ class LineContextTask(AveragingTask):
             OptionError: the model reads contexts, and nothing says what they are.
         """
         if self.schema is None:
-            if (prefix.parent / FILE).exists():
+            if path_of(prefix).exists():
                 level = logging.WARNING if self._trains else logging.INFO
                 logger.log(level, f"{prefix}: the contexts of its lines are not read (--context-dim 0)")
             return None

@@ -58,7 +58,7 @@ VALID = (*DATA, "data/valid.bin", "data/valid.idx", "model.pt")
 SCORE = (*DATA, "model.pt", "text.txt")
 SPLIT = f"{MODEL} --split valid"
 KNOWN = "--path known.pt --data known"
-IN_CONTEXT = ("known/context.json", "known/valid.context.*", "known/valid.bin")
+IN_CONTEXT = ("known/valid.context.*", "known/valid.bin")
 PREPARED = ("--threshold", "--max-relations", "--max-definition", "--keep-entries")
 PREPROCESS = f"preprocess --train text.txt --valid text.txt --dest dest {LEXICON}"
 CONTEXTS = f"{PREPROCESS} --context-train topics.tsv --context-valid topics.tsv --context-numeric year --context-cyclic hour:24"
@@ -66,7 +66,7 @@ FROM = f"preprocess --vocabulary-from data --test text.txt --dest dest {LEXICON}
 SLICE = "preprocess --dataset news-2007 --from sources --dest out --lexicon-path none --tokens 30,20,20"
 # not those that are a user's own
 DEST = ("dest/train.*", "dest/valid.*", "dest/lexicon-tables*", "dest/dict.txt", "dest/binarised.json", "dest/*.log", "dest/.*")
-ARRAYS = ("dest/context.json", "dest/*.context.*.npy")
+ARRAYS = ("dest/*.context.safetensors",)
 LOGGED = r"(?:loss|ppl|Evaluated|Perplexity:) ([\d.,]+\d)"
 RECIPES: dict[str, Recipe] = {
     "user-dir": Recipe("user-dir"),
@@ -140,9 +140,7 @@ RECIPES: dict[str, Recipe] = {
     "likelihood-ratio": Recipe(
         f"likelihood-ratio text.txt --between topic=sports topic=world {KNOWN} --out out.json", ("text.txt", "known.pt")
     ),
-    "contexts": Recipe(
-        f"contexts {KNOWN} --variable topic --group-by kinds.tsv:kind --out out.json", ("kinds.tsv", "known/context.json")
-    ),
+    "contexts": Recipe(f"contexts {KNOWN} --variable topic --group-by kinds.tsv:kind --out out.json", ("kinds.tsv", "known.pt")),
     "evaluate-context": Recipe(f"evaluate {KNOWN} --split valid --sample-break-mode eos", IN_CONTEXT),
     "training-speed": Recipe(
         "training-speed --data data --models a=groc_lstm_lm_ptb_tied --updates 3 --rounds 1", DATA[:1], figures=r"^a +([\d,]+)"
