@@ -66,6 +66,8 @@ def run(args: Namespace) -> None:
     check_out(args.out, drawn=False)
     if args.streams % args.workers:
         raise OptionError(f"--streams {args.streams} must be a multiple of --workers {args.workers}")
+    if args.no_corrections and args.dynamic_rate:
+        raise OptionError("--no-corrections and --dynamic-rate: gradient statistics are of the whole model. Give one.")
     texts = named_texts(args.split)
     named = by_name(args.split)
     if args.raw and len(texts) > 1:

@@ -129,8 +129,10 @@ def test_a_report_is_the_same_with_any_number_of_workers(ours, corpus, models, t
     assert one["known"]["perplexity"] == pytest.approx(two["known"]["perplexity"], rel=1e-6)
     assert one["known"]["tokens"] + one["new"]["tokens"] == one["all"]["tokens"]
     assert one["checkpoint"] == two["checkpoint"] and one["data"] == two["data"]
-    wrong = ["evaluate", "--path", models["tied"], "--data", corpus / "union", "--streams", "3", "--workers", "2"]
-    assert ours(*wrong, code=1) == "error: --streams 3 must be a multiple of --workers 2\n"
+    wrong = ["evaluate", "--path", models["tied"], "--data", corpus / "union"]
+    assert ours(*wrong, "--streams", "3", "--workers", "2", code=1) == "error: --streams 3 must be a multiple of --workers 2\n"
+    error = ours(*wrong, "--no-corrections", "--dynamic-rate", "1e-4", code=1)
+    assert error == "error: --no-corrections and --dynamic-rate: gradient statistics are of the whole model. Give one.\n"
 
 
 def test_bits_per_character_are_those_of_the_raw_text(ours, corpus, models, tmp_path):
