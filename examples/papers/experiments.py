@@ -20,6 +20,7 @@ class Row(NamedTuple):
         test: published test perplexity, where the preset's figures are not this row's
         without: a flag of a scale's training that it goes without
         program: of this folder that trains it, with what it reads before fairseq-train's arguments
+        after: label of the row whose models, of the same seeds, it begins with
     """
 
     label: str
@@ -30,6 +31,7 @@ class Row(NamedTuple):
     test: float | None = None
     without: str = ""
     program: str = PROGRAM
+    after: str = ""
 
 
 class Experiment(NamedTuple):
@@ -141,6 +143,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             _awd("AWD-LSTM"),
             _awd("without averaging", "--optimizer nt_asgd --non-monotonic-interval 1000"),
             _awd("no dropped weights", "--weight-dropout 0"),
+            _awd("finetuned", "--average-from-start --lr-scheduler until_non_monotonic")._replace(after="AWD-LSTM"),
         ],
         ("ptb",),
     ),

@@ -32,6 +32,7 @@ from fairseq_groc.programs import BIN, MEMORY, PLUGIN, held, run
 from fairseq_groc.registry import flag
 
 UNIFORM = (0.0, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)  # weights of the uniform distribution that are tried on validation text
+WORKDIR = "WORKDIR"  # in options, for the folder of work
 MADE, COST, LOG = "made.json", "cost.json", "train.log"  # of a run: how and on what; what training and validation took
 SETTABLE = {key for scale in SCALES.values() for setting in scale.grid for key in setting}
 
@@ -43,6 +44,7 @@ class Plan(NamedTuple):
         name: of their folders, before what sets them apart
         model: options of the model
         lexicon: --lexicon-path of the tables, or None
+        begins: checkpoints below the folder of work that it begins with, by seed; none: it begins anew
     """
 
     name: str
@@ -51,6 +53,7 @@ class Plan(NamedTuple):
     model: list[str]
     scale: Scale
     lexicon: str | None
+    begins: dict[int, str]
 
 
 def main() -> None:
@@ -99,7 +102,7 @@ def main() -> None:
     for row in experiment.rows:
         if row.label in wanted:
             with held(results.with_name(f"{results.stem} {row.label}")):
-                made = figures_of(args, row, scale, rows_in(results, scale).get(row.label, {"tried": [], "runs": []}))
+                made = figures_of(args, row, scale, rows_in(results, scale))
                 with held(results):
                     rows = {**rows_in(results, scale), row.label: made}
                     rows = {label: rows[label] for label in labels if label in rows}
@@ -134,12 +137,13 @@ def rows_in(results: Path, scale: Scale) -> dict[str, Any]:
     return rows
 
 
-def figures_of(args, row: Row, scale: Scale, before: dict[str, Any]) -> dict[str, Any]:
+def figures_of(args, row: Row, scale: Scale, rows: dict[str, Any]) -> dict[str, Any]:
     """Choose a setting on validation text, train with every seed, score the test text; return all figures.
 
     Args:
-        before: the row as it was: its settings and seeds stay, others are added
+        rows: as they were: this one's settings and seeds stay, others are added
     """
+    before = rows.get(row.label, {"tried": [], "runs": []})
     preset, scale = preset_of(row, args.dataset), scale_of(row, scale)
     corrected = scale.corrected.split() if "--corrections" in row.options else []
     model = [*model_options(args, preset, scale), *corrected, *row.options.split()]
@@ -155,7 +159,7 @@ def figures_of(args, row: Row, scale: Scale, before: dict[str, Any]) -> dict[str
     paper = {"parameters_millions": published.parameters, "valid": published.valid, "test": published.test}
     name = preset + suffix(tables) + suffix(row.options) + suffix(row.without.replace("--", "--no-"))
     name += suffix(row.program.removeprefix(PROGRAM))
-    plan = Plan(name, prepare(args, tables, scale.share), row.program, model, scale, lexicon)
+    plan = Plan(name, prepare(args, tables, scale.share), row.program, model, scale, lexicon, begins_of(args, row, rows))
     grid = with_new([found["setting"] for found in before["tried"]], scale.grid[: args.settings])
     first, *others = with_new([found["seed"] for found in before["runs"]], args.seeds)
     tried = [trained(args, plan, setting, first) for setting in grid]
@@ -165,6 +169,16 @@ def figures_of(args, row: Row, scale: Scale, before: dict[str, Any]) -> dict[str
         found = trained(args, plan, setting, seed)
         runs.append({**found, **scored(args.workdir / found["checkpoint"], plan.data)})
     return {"preset": preset, "setting": setting, "paper": paper, "runs": runs, "tried": tried}
+
+
+def begins_of(args, row: Row, rows: dict[str, Any]) -> dict[int, str]:
+    """Return the checkpoints of the row that this one begins with, by seed; refuse that there is none of a seed."""
+    if not row.after:
+        return {}
+    found = {run["seed"]: run["checkpoint"] for run in rows.get(row.after, {"runs": []})["runs"]}
+    if lacking := [seed for seed in args.seeds if not (args.workdir / found.get(seed, "none")).is_file()]:
+        sys.exit(f"{row.label} begins with {row.after} of seed {lacking[0]}: train that here first")
+    return found
 
 
 def scale_of(row: Row, scale: Scale) -> Scale:
@@ -214,6 +228,7 @@ def trained(args, plan: Plan, setting: dict[str, Any], seed: int) -> dict[str, A
     updates = plan.scale.updates
     save = args.workdir / args.scale / "-".join([*parts, str(updates)] if updates else parts)
     options = training_options(plan.model, plan.scale, setting, seed, args.validations)
+    options += ["--finetune-from-model", f"{WORKDIR}/{plan.begins[seed]}"] if plan.begins else []
     made = {"machine": machine(), "updates": updates, "in_bf16": args.in_bf16, "options": shlex.join(options)}
     made |= {"lexicon_path": plan.lexicon} if plan.lexicon else {}
     with held(save):
@@ -238,6 +253,7 @@ def train_in(save: Path, data: Path, program: str, options: list[str], made: dic
         where = ["--save-dir", save, "--no-epoch-checkpoints", "--log-format", "simple", "--num-workers", 0]
         where += ["--distributed-world-size", 1]  # the batch is that of one worker
         script, *typed = program.split()
+        options = [option.replace(WORKDIR, str(save.parents[1])) for option in options]
         command = (sys.executable, Path(__file__).with_name(script), *typed, data, *PLUGIN, *options, *where)
         begin = time.time()
         peak = run(*command, log=log)  # an interrupted run appends
