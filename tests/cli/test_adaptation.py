@@ -22,6 +22,7 @@ from fairseq_groc.data.fingerprint import trained_words
 from fairseq_groc.dictionary import load_dictionary
 from fairseq_groc.errors import DataError, GrocError
 from fairseq_groc.evaluation import tuning
+from fairseq_groc.evaluation.line_losses import read_losses
 from fairseq_groc.evaluation.loading import load
 from fairseq_groc.evaluation.stored import store_tuned, tuned_adapters
 from fairseq_groc.models.groc_lstm_lm import GrocLSTMLanguageModel
@@ -118,15 +119,24 @@ def test_sums_that_are_not_1_are_an_error(ours, corpus, models, tmp_path, monkey
     assert re.search(r"probabilities do not sum to 1: [23]\.\de-05 off, more than 1\.0e-05", error)
 
 
-def test_a_report_is_the_same_with_any_number_of_workers(ours, corpus, models, tmp_path):
+def test_reports_and_losses_are_the_same_with_any_number_of_workers(ours, corpus, models, tmp_path):
     options = ["--streams", "4", "--unigram-weight", "0.1", "--local-weight", "0.1", "--unbounded-weight", "0.1"]
-    one, two = (
-        evaluate(ours, corpus / "union", models["tied"], tmp_path / f"{n}.json", *options, "--workers", n) for n in (1, 2)
-    )
+    options += ["--split", "other=test", "valid=test1", "--losses"]
+    reports, losses = [], []
+    for n in (1, 2):
+        out, lines = tmp_path / f"{n}.json", tmp_path / f"{n}.tsv"
+        reports.append(evaluate(ours, corpus / "union", models["tied"], out, *options, lines, "--workers", n)["texts"])
+        losses.append({name: read_losses(tmp_path / f"{n}.{name}.tsv") for name in ("other", "valid")})
+    one, two = (report["other"] for report in reports)
     assert one["all"]["impossible"] == two["all"]["impossible"] > 0 and one["all"]["perplexity"] == "inf"
     for part in ("all", "known", "new"):
         assert one[part]["tokens"] == two[part]["tokens"] > 0
-    assert one["known"]["perplexity"] == pytest.approx(two["known"]["perplexity"], rel=1e-6)
+    for name in ("other", "valid"):
+        known, same = (report[name]["known"]["perplexity"] for report in reports)
+        assert known == pytest.approx(same, rel=1e-6)
+        (columns, words), (others, again) = (of[name] for of in losses)
+        assert words == again and all(columns[column] == pytest.approx(others[column], rel=1e-6) for column in columns)
+        assert list(columns["all_tokens"]) == [len(line.split()) + 1 for line in open(corpus / f"{name}.txt")]
     assert one["known"]["tokens"] + one["new"]["tokens"] == one["all"]["tokens"]
     assert one["checkpoint"] == two["checkpoint"] and one["data"] == two["data"]
     wrong = ["evaluate", "--path", models["tied"], "--data", corpus / "union"]

@@ -6,7 +6,7 @@ import math
 import pytest
 from test_bad_checkpoints import one_line
 
-from fairseq_groc.evaluation.line_losses import COLUMNS, read_losses
+from fairseq_groc.evaluation.line_losses import COLUMNS
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +44,6 @@ def test_lines_lose_what_score_says_of_them(ours, corpus, models, tmp_path):
     scored = [line.split("\t") for line in ours("score", corpus / "other.txt", *where).splitlines()]
     for line, (score, tokens, _) in zip(rows(tmp_path / "l.tsv")[1:], scored, strict=True):
         assert line[1] == tokens and float(line[2]) == pytest.approx(-float(score), abs=1e-3)
-
-
-def test_lines_that_cross_streams_and_workers_are_whole(ours, corpus, models, tmp_path):
-    where = ["--path", models["tied"], "--data", corpus / "union", "--uniform-weight", "0.1", "--streams", "4"]
-    for workers in (1, 2):
-        ours("evaluate", *where, "--workers", workers, "--losses", tmp_path / f"{workers}.tsv")
-    (one, words), (two, same) = (read_losses(tmp_path / f"{workers}.tsv") for workers in (1, 2))
-    assert words == same and all(one[name] == pytest.approx(two[name], rel=1e-6) for name in one)
-    assert list(one["all_tokens"]) == [len(line.split()) + 1 for line in open(corpus / "other.txt")]
 
 
 def test_what_is_impossible_is_infinite_and_not_compared(ours, corpus, models, losses, tmp_path):

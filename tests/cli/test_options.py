@@ -240,19 +240,22 @@ def test_example_configurations_are_the_presets(file):
     assert yaml.safe_load(file.read_text()) == preset_config(name), f"renew it: python -m fairseq_groc presets {name} --yaml"
 
 
+def resolved(**sections):
+    """Return sections with their defaults, a model's being those of the task."""
+    configs = {"task": WordnetLexiconConfig, "model": GrocLSTMLanguageModelConfig}
+    known = {name: {key: given[key] for key in given.keys() & own(configs[name])} for name, given in sections.items()}
+    return OmegaConf.create({name: OmegaConf.merge(OmegaConf.structured(configs[name]), known[name]) for name in sections})
+
+
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_architecture_and_yaml_are_the_same_preset(name):
-    arch = parse("--arch", name)
-    for option, value in PRESETS[name].options.items():
-        assert arch.model[option] == value
-    config = preset_config(name)
-    task = OmegaConf.merge(OmegaConf.structured(WordnetLexiconConfig()), {"data": "DATA"}, {**config["task"], "data": "DATA"})
-    model = OmegaConf.merge(OmegaConf.structured(GrocLSTMLanguageModelConfig()), config["model"])
-    resolved = OmegaConf.create({"task": task, "model": model})
+    arch, config = vars(namespace("--arch", name)), preset_config(name)
+    assert arch.items() >= PRESETS[name].options.items()
+    typed, written = resolved(task=arch, model=arch), resolved(task=config["task"], model=config["model"])
     for option in own(GrocLSTMLanguageModelConfig):
-        assert resolved.model[option] == arch.model[option], option
+        assert typed.model[option] == written.model[option], option
         if option in SHARED_OPTIONS:
-            assert resolved.task[option] == arch.task[option], option
+            assert typed.task[option] == written.task[option], option
 
 
 def test_the_user_dir_command_names_the_package(commands):

@@ -18,8 +18,8 @@ from cli_helpers import PLUGIN, ROOT, SMALL, TRAINING, WORDS, environment, write
 
 PAPERS = ROOT / "examples" / "papers"
 BACKGROUND, TIMED = PAPERS / "background.py", PAPERS / "timed_train.py"
-LINE = "table-2 --scale cpu --updates 120 --settings 1 --rows tied"
-SPLITS = (("train", 4000), ("valid", 200), ("test", 20))
+LINE = "table-2 --scale cpu --updates 60 --settings 1 --rows tied"
+SPLITS = (("train", 2000), ("valid", 200), ("test", 20))
 TOLD = 128 + signal.SIGTERM
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a program outlives one that is killed")
@@ -148,7 +148,7 @@ def test_a_queue_is_killed_stopped_and_goes_on_until_it_is_done(commands, texts,
     assert (found["code_before"], found["code"]) == (["0ther"], code)
     assert list(json.loads((work / "table-2-ptb-cpu.json").read_text())["rows"]) == ["tied"]
     updates = [int(number) for number in saved()]
-    assert updates[-1] == 120 and updates == sorted(updates)  # it never began anew
+    assert updates[-1] == 60 and updates == sorted(updates)  # it never began anew
     assert "(line 1 of 1), all done: " in status()
 
 

@@ -27,9 +27,8 @@ def plain(report):
         ["--verify-normalization", "2", "--uniform-weight", "0.05", "--unigram-weight", "0.1", "--unbounded-weight", "0.1"],
         ["--dynamic-rate", "0.01", "--dynamic-statistics", "GRADIENTS"],
         ["--sample-break-mode", "eos"],
-        ["--streams", "2", "--workers", "2", "--local-weight", "0.1"],
     ],
-    ids=["caches", "dynamic", "lines", "workers"],
+    ids=["caches", "dynamic", "lines"],
 )
 def test_texts_have_the_figures_that_each_has_alone(ours, corpus, models, tmp_path, options):
     model, data = models["compositional_output"], corpus / "union"

@@ -61,8 +61,11 @@ def test_bits_are_over_the_characters_of_the_raw_text(pieces, evaluated, tmp_pat
     report, printed = evaluated(data)
     assert report["bits_per_character"] is report["bits_per_byte"] is None and "bits per character: " in printed
     assert f"give --remove-bpe '{marks}', or --raw FILE" in printed and "per byte" not in printed
-    several, _ = evaluated(data, "--remove-bpe", marks, "--streams", "4", "--workers", "2")
-    assert several["characters"] == 34
+
+
+def test_workers_count_the_characters_once(pieces, evaluated):
+    several, _ = evaluated(pieces(PIECES["@@ "]), "--remove-bpe", "@@ ", "--streams", "4", "--workers", "2")
+    assert several["characters"] == CHARACTERS
 
 
 def test_the_bits_are_known_by_arithmetic(pieces, evaluated, monkeypatch):

@@ -50,13 +50,9 @@ def test_nothing_of_the_log_is_shown(said, name):
     assert not LOG.search(shown), shown[:2000]
 
 
-@pytest.mark.parametrize("name", ["evaluate", "preprocess"])
-def test_nor_where_python_begins_anew(said, name):
-    assert not LOG.search(said(*OURS[name].words, program=sys.executable))
-
-
-def test_workers_are_as_quiet(said):
-    assert not LOG.search(said(*OURS["evaluate"].words, "--workers", "2", program=sys.executable))
+@pytest.mark.parametrize("name, options", [("evaluate", ["--workers", "2"]), ("preprocess", [])])
+def test_nor_where_python_begins_anew(said, name, options):
+    assert not LOG.search(said(*OURS[name].words, *options, program=sys.executable))
 
 
 @pytest.mark.parametrize("place", ["before", "after"])
