@@ -37,10 +37,11 @@ class OpenedNGrams:
 
     def numbers(self, size: int) -> NDArray[np.int64]:
         """Return the n-gram's number of each of the dictionary's first entries, -1 for what it does not know, (size)."""
-        if size > len(self._numbers):
-            more = [self._index.get(word, -1) for word in self._dictionary.symbols[len(self._numbers) : size]]
-            self._numbers = np.concatenate([self._numbers, np.array(more, dtype=np.int64)])
-        return self._numbers[:size]
+        known = self._numbers  # threads may ask at the same time
+        if size > len(known):
+            more = [self._index.get(word, -1) for word in self._dictionary.symbols[len(known) : size]]
+            self._numbers = known = np.concatenate([known, np.array(more, dtype=np.int64)])
+        return known[:size]
 
     def known(self, real: Tensor) -> Tensor:
         """Return the mask of entries that it knows and that may be predicted, (V), or (T, V)."""
@@ -128,7 +129,7 @@ class NGramBeside(Cache):
 
     def see(self, queries: Tensor, keys: Tensor, tokens: Tensor) -> list[Any]:
         ngrams, said = self._opened.ngrams, tokens.cpu().numpy()
-        numbers = np.where(said >= 0, self._opened.numbers(max(int(said.max()) + 1, 0))[np.maximum(said, 0)], -1)
+        numbers = np.where(said >= 0, self._opened.numbers(max(int(said.max()), 0) + 1)[np.maximum(said, 0)], -1)
         if not self._histories:
             self._histories = [np.full(ngrams.order - 1, -1)] * len(tokens)
         views = [ngrams.histories(row, before) for row, before in zip(numbers, self._histories, strict=True)]

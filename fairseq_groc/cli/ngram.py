@@ -17,7 +17,7 @@ from fairseq_groc.arguments import add_out, positive
 from fairseq_groc.data.fingerprint import folder_dictionary
 from fairseq_groc.data.stream_dataset import StreamDataset, open_text
 from fairseq_groc.dictionary import real_words
-from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.report import PARTS, perplexities, tally
 from fairseq_groc.evaluation.results import check_out, write_json
 from fairseq_groc.files import check_place, digest
@@ -84,8 +84,6 @@ def read_text(folder: Path, split: str, dictionary: Any) -> NDArray[np.int64]:
     Raises:
         DataError: missing or damaged.
     """
-    if not (folder / f"{split}.bin").is_file():
-        raise DataError(f"{folder}/{split}.bin not found: preprocess the text, or name another --split")
     lines = open_text(str(folder / split), dictionary, None, False)
     return StreamDataset(lines, split, dictionary, independent_lines=False, carries_state=False).text.astype(np.int64)
 
@@ -98,7 +96,7 @@ def report(ngrams: NGrams, words: list[str], text: NDArray[np.int64], dictionary
     index = {word: number for number, word in enumerate(words)}
     numbers = np.array([index.get(word, -1) for word in dictionary.symbols])
     possible = np.array(real_words(dictionary.symbols)) | (numbers >= 0)
-    possible[[dictionary.eos(), *text]] = True  # <unk>, if it is in a text
+    possible[text] = possible[dictionary.eos()] = True  # <unk>, if it is in a text
     spread, targets, end = int(possible.sum()), numbers[text], numbers[dictionary.eos()]
     histories = ngrams.histories(np.concatenate([[end], targets[:-1]]), np.full(ngrams.order - 1, -1))
     scores = torch.from_numpy(np.log(ngrams.probabilities(histories, targets, spread)))

@@ -12,7 +12,7 @@ import torch
 
 from fairseq_groc.adapters import Adapter, AdapterSettings, Memory, View
 from fairseq_groc.adapters.arpa import open_arpa, save_arpa
-from fairseq_groc.adapters.ngram import OpenedNGrams
+from fairseq_groc.adapters.ngram import NGramBeside, OpenedNGrams
 from fairseq_groc.adapters.ngram_file import FILE, WordNGrams, open_ngrams, save_ngrams
 from fairseq_groc.dictionary import SPECIAL
 from fairseq_groc.errors import DataError, OptionError
@@ -147,6 +147,28 @@ def test_words_that_are_added_are_found_by_their_spelling():
     assert opened.known(torch.ones(6, dtype=torch.bool)).tolist() == [False, False, True, True, True, True]
     opened._dictionary.symbols += ["nobody's", "zebra"]
     assert opened.known(torch.ones(8, dtype=torch.bool)).tolist() == [False, False, True, True, True, True, False, True]
+
+
+def test_threads_that_ask_at_the_same_time_number_words_once():
+    opened = opened_over(WORDS)
+
+    class Slow(list):
+        """Another thread asks, and has its answer, while the first one looks words up."""
+
+        def __getitem__(self, place):
+            if not others:
+                others.append(None)
+                others[0] = opened.numbers(14)
+            return super().__getitem__(place)
+
+    others, opened._dictionary.symbols = [], Slow(opened._dictionary.symbols)
+    opened.numbers(14)
+    assert len(opened.numbers(14)) == 14 and opened.numbers(14).tolist() == others[0].tolist()
+
+
+def test_a_batch_of_padding_alone_says_nothing():
+    (view,) = NGramBeside(opened_over(WORDS)).see(torch.zeros(0), torch.zeros(0), torch.full((1, 3), -1))
+    assert view.shape[1] == 3 and (view == -1).all()
 
 
 def test_the_uniform_distribution_comes_first():
