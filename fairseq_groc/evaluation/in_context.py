@@ -12,7 +12,7 @@ from fairseq_groc.contexts.variables import Variable
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.scoring import Place, blocks
-from fairseq_groc.modules.probabilities import numbers_of
+from fairseq_groc.modules.probabilities import is_impossible, numbers_of
 
 
 def variable_of(schema: Schema | None, name: str) -> tuple[int, Variable]:
@@ -67,7 +67,7 @@ def line_scores(model: Any, dataset: StreamDataset, contexts: Sequence[Contexts]
             for lines, _, lprobs in token_scores(model, dataset, batch_size, block):
                 real = (lines >= 0).cpu()  # a batch may have rows without a line
                 scores[lines.cpu()[real], place] += lprobs.double().sum(1).cpu()[real]
-    return scores
+    return scores.masked_fill(is_impossible(scores), -torch.inf)
 
 
 def word_gains(
