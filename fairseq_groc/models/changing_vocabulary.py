@@ -130,12 +130,13 @@ class ChangingVocabulary:
         Raises:
             DataError: with the first that is none.
         """
-        for word in _as_words(words):
+        found = _as_words(words)
+        for word in found:
             if not word or word.split() != [word]:
                 raise DataError(f"{shown(word)} is no word: expected characters without blanks")
             if is_symbol(word):
                 raise DataError(f"{shown(word)} is a symbol of fairseq's, not a word: leave it out")
-        return list(words)
+        return found
 
     def limit_vocabulary(self, words: Iterable[str] | None) -> None:
         """Let only these words be predicted, besides ``</s>`` and ``<unk>``; the probabilities of the others are 0.

@@ -15,7 +15,7 @@ from fairseq_groc.data.streams import Block
 from fairseq_groc.dictionary import is_symbol, spelling
 from fairseq_groc.errors import DataError
 from fairseq_groc.models.changing_vocabulary import WordEntries
-from fairseq_groc.modules.probabilities import is_impossible, numbers_of, perplexity
+from fairseq_groc.modules.probabilities import is_impossible, numbers_of, perplexity, total_of
 from fairseq_groc.open_vocabulary.new_words import NewWordMass, NewWords
 from fairseq_groc.open_vocabulary.spelling_model import SpellingModel
 
@@ -114,10 +114,8 @@ class OpenVocabularyScorer:
         Raises:
             DataError: a symbol of fairseq's as a word; then nothing of the line was counted or added.
         """
-        before = self.totals.log_probability, self.totals.impossible
-        tokens = len(self.score_tokens(line, context))
-        impossible = self.totals.impossible > before[1]
-        return -math.inf if impossible else self.totals.log_probability - before[0], tokens
+        paid = self.score_tokens(line, context)
+        return total_of(paid), len(paid)
 
     @torch.no_grad()
     def score_tokens(self, line: str, context: Any = None) -> list[float]:

@@ -29,8 +29,11 @@ class Gate:
     def writing(self) -> Iterator[None]:
         with self._changed:
             self._waiting += 1
-            self._changed.wait_for(lambda: not (self._writing or self._readers))
-            self._waiting -= 1
+            try:
+                self._changed.wait_for(lambda: not (self._writing or self._readers))
+            finally:  # also where it is interrupted
+                self._waiting -= 1
+                self._changed.notify_all()
             self._writing = True
         try:
             yield

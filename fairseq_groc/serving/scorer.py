@@ -116,7 +116,8 @@ class Scorer:
 
     def __reduce__(self) -> Any:
         mass = None if self.open is None else self.open.mass
-        return _again, (self._made_of, self.vocabularies.grown(), mass)
+        with self.gate.reading():
+            return _again, (self._made_of, self.vocabularies.grown(), mass)
 
     @property
     def words(self) -> list[str]:
@@ -138,7 +139,7 @@ class Scorer:
         Raises:
             DataError: something that is no word; then nothing was added.
         """
-        found = self.decoder.check_words(words if isinstance(words, str) else list(words))
+        found = list(dict.fromkeys(self.decoder.check_words(words)))
         self._enter(found, entries, of_calls=False)
 
     def score(self, lines: Iterable[str], vocabulary: Words | None = None, context: Context | None = None) -> list[LineScore]:
@@ -186,7 +187,8 @@ class Scorer:
             raise OptionError("vocabulary: with open_vocabulary=True any word may come. Leave one of them out.")
         words = self.vocabularies.checked(vocabulary)
         numbers = self._enter(words, None, of_calls=True)
-        self.vocabularies.warn_of_impossible(words, numbers)
+        with self.gate.reading():
+            self.vocabularies.warn_of_impossible(words, numbers)
         return frozenset(numbers)
 
     def _enter(self, words: Sequence[str], entries: Any, of_calls: bool) -> list[int]:
@@ -226,7 +228,7 @@ class Scorer:
     def _score_open(self, texts: Sequence[str], contexts: Contexts | None) -> list[LineScore]:
         assert self.open is not None
         own = [None if contexts is None else contexts.of_lines(np.array([i])) for i in range(len(texts))]
-        with self.gate.writing():
+        with self._looking, self.gate.writing():
             return [LineScore(*self.open.score(text, context)) for text, context in zip(texts, own, strict=True)]
 
     def _contexts(self, context: Context, lines: int) -> Contexts:

@@ -59,7 +59,7 @@ class _Place:
             return self._lprobs
 
     def _read(self, model: Any) -> tuple[Tensor, Any]:
-        decoder, before, self._before = model.decoder, self._before, None
+        decoder, before = model.decoder, self._before
         word = torch.tensor([[self._word]], device=decoder.matrices.impossible.device)
         if before is not None:
             self._state = before._state if self._alone else _forked(before._state, decoder)
@@ -67,9 +67,9 @@ class _Place:
                 word = torch.cat([before._tokens, word], dim=1)
         if word.size(1) > decoder.max_positions():
             raise OptionError(f"the stream is at the model's last position, {word.size(1) - 1:,}: begin another")
-        self._tokens = word
         context = {} if self._context is None else {"context": self._context}
         h, extra, _ = decoder.without_scores(model, {"src_tokens": word, "incremental_state": self._state, **context})
+        self._before, self._tokens = None, word
         return h, extra
 
 
@@ -152,7 +152,8 @@ class Stream:
 
     @torch.no_grad()
     def _next(self, word: str) -> float:
-        number = self._scorer.vocabularies.number(word, self._allowed)
+        with self._scorer.gate.reading():  # a word that enters for other calls is not theirs before it is whole
+            number = self._scorer.vocabularies.number(word, self._allowed)
         lprobs = self._known()
         if self._scorer.open is None:
             if number is None:
@@ -169,7 +170,7 @@ class Stream:
         scorer, paid, new = self._scorer, 0.0, number is None
         assert scorer.open is not None
         if new:
-            with scorer.gate.writing():
+            with scorer._looking, scorer.gate.writing():
                 if scorer.vocabularies.number(word, self._allowed) is None:
                     paid = scorer.open.meet(word)
                 else:

@@ -43,8 +43,7 @@ class CallVocabularies:
         """
         if self._decoder.adapter is not None:
             self._decoder.adapter.settings.refuse("limit")
-        given = words if isinstance(words, str) else list(words)
-        found = list(dict.fromkeys(self._decoder.check_words(given)))
+        found = list(dict.fromkeys(self._decoder.check_words(words)))
         if not found:
             raise DataError("vocabulary: no word at all. Give some, or None for all that the model has.")
         return found

@@ -191,6 +191,17 @@ def test_an_unknown_word_is_named_once(make, caplog):
     assert "'auk'" in messages[2] and "'word19' and 5 more are not" in messages[3] and "DATA" in messages[0]
 
 
+def test_words_that_are_added_are_one_each_whatever_holds_them(make):
+    found = []
+    for words in (["dog"], ["dog", "dog"], iter(["dog", "dog"])):
+        scorer = make(open_mass="adaptive")
+        scorer.add_words(words)
+        assert scorer.words[-1] == "dog" and scorer.words.count("dog") == 1
+        found.append(scorer.score(["wolf cat"]))
+    assert found[0] == found[1] == found[2]
+    assert make().model.add_words(word for word in ["dog", "cat"]) == [11, 4]
+
+
 @pytest.mark.parametrize("mass", ["0.1", "unk"])
 def test_an_open_vocabulary_takes_words_in_as_score_does(make, mass):
     lines = ["cat dog cat", "dog wolf", "ape"]

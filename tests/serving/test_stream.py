@@ -4,7 +4,7 @@ import copy
 import math
 import random
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
 import pytest
@@ -20,6 +20,7 @@ from fairseq_groc.modules.kneser_ney import train
 from fairseq_groc.modules.probabilities import LOG_ZERO
 from fairseq_groc.open_vocabulary.new_words import NewWordMass
 from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
+from fairseq_groc.serving.gate import Gate
 
 TEXT = "cat lion </s> swim cat cat </s> </s> run zebra cat".split()
 ALL = AdapterSettings(0.1, 0.1, unigram_weight=0.1, local_weight=0.2, unbounded_weight=0.1, cache_theta=2.0, cache_size=5)
@@ -246,5 +247,47 @@ def test_a_stream_ends_with_the_model_s_positions(make):
     scorer = make("transformer_lm")
     stream = scorer.stream()
     stream.score(["cat"] * 12)
-    with pytest.raises(OptionError, match="at the model's last position, 12: begin another"):
-        stream.score(["cat"] * 4)
+    for _ in range(3):
+        with pytest.raises(OptionError, match="at the model's last position, 12: begin another"):
+            stream.score(["cat"] * 4)
+
+
+def test_numbers_of_words_are_read_while_no_word_enters(make, monkeypatch):
+    scorer, readers = make(), []
+    stream = scorer.stream()
+    for name in ("number", "warn_of_impossible", "grown"):
+        asked = getattr(scorer.vocabularies, name)
+
+        def ask(*what, asked=asked):
+            readers.append(scorer.gate._readers)
+            return asked(*what)
+
+        monkeypatch.setattr(scorer.vocabularies, name, ask)
+    stream.score("cat")
+    scorer.allowed(["cat"])
+    scorer.__reduce__()
+    assert readers == [1, 1, 1]
+
+
+def test_a_word_waits_for_the_reader_of_the_lexicon(make):
+    scorer = make(open_mass="0.1")
+    stream = scorer.stream()
+    with ThreadPoolExecutor() as pool:
+        with scorer._looking:
+            waiting = [pool.submit(stream.score, "okapi"), pool.submit(scorer.score, ["tapir"])]
+            assert wait(waiting, 0.3).done == set() and "okapi" not in scorer.words
+        assert all(math.isfinite(part) for part in (waiting[0].result(20), waiting[1].result(20)[0].log_probability))
+
+
+def test_a_writer_that_is_interrupted_lets_readers_in():
+    gate = Gate()
+
+    def interrupted(condition):
+        raise KeyboardInterrupt
+
+    wait_for, gate._changed.wait_for = gate._changed.wait_for, interrupted
+    with pytest.raises(KeyboardInterrupt), gate.writing():
+        pass
+    gate._changed.wait_for = lambda condition: wait_for(condition, 1)
+    with gate.reading(), gate.reading():
+        assert gate._readers == 2 and not gate._waiting
