@@ -24,9 +24,9 @@ from fairseq_groc.arguments import (
 )
 from fairseq_groc.data.fingerprint import trained_words
 from fairseq_groc.data.stream_dataset import StreamDataset
-from fairseq_groc.data.text import checked, read_lines
+from fairseq_groc.data.text import read_lines
 from fairseq_groc.errors import DataError, OptionError
-from fairseq_groc.evaluation.characters import MARKS, Pieces, Size, check_raw, check_symbol, pieces_of, raw_lines, size_of
+from fairseq_groc.evaluation.characters import BYTE, MARKS, Pieces, Size, check_raw, check_symbol, pieces_of, raw_lines, size_of
 from fairseq_groc.evaluation.line_losses import added, sums_by_line, write_losses
 from fairseq_groc.evaluation.loading import open_model, read_split
 from fairseq_groc.evaluation.report import add, perplexities, tally, text_table, texts_table
@@ -121,7 +121,7 @@ def share(args: Namespace, worker: int) -> dict[str, dict[str, Any]]:
     import_user_module(args)  # a worker is a new process
     torch.set_num_threads(max(1, torch.get_num_threads() // args.workers))
     hub, texts = open_model(args), named_texts(args.split)
-    datasets = {name: read_split(hub, args.data, split) for name, split in texts.items()}
+    datasets = {name: read_split(hub, split) for name, split in texts.items()}
     known = known_mask(Path(args.data), hub.task.dictionary)
     return {name: share_of(args, hub, dataset, known, worker) for name, dataset in datasets.items()}
 
@@ -171,12 +171,12 @@ def text_size(args: Namespace, dataset: StreamDataset) -> Size:
     if not args.raw:
         check_symbol(symbol, symbols)
         return size_of(raw_lines(dataset.lines, symbols, symbol))
-    lines = list(checked(read_lines(args.raw), str(args.raw)))
+    lines = list(read_lines(args.raw))
     if len(lines) != len(dataset):
         raise OptionError(f"--raw {args.raw}: {len(lines):,} lines, and the text of '{dataset.name}' has {len(dataset):,}")
     pieces = pieces_of(symbols)
     marked = "none" if pieces is None else pieces.symbol
-    if marked is not None:  # other marks are no letters of the text
+    if marked is not None and not any(map(BYTE.match, symbols)):  # other marks, and bytes, are no letters of the text
         check_raw(lines, raw_lines(dataset.lines, symbols, marked), str(args.raw), dataset.dictionary.unk_word)
     return size_of(lines)
 

@@ -65,7 +65,7 @@ def run(args: Namespace) -> None:
         )
     given = values_of(args)
     hub = open_model(args)
-    datasets = {name: read_split(hub, args.data, split) for name, split in texts.items()}
+    datasets = {name: read_split(hub, split) for name, split in texts.items()}
     if not args.no_store:
         check_place("--data", Path(args.data) / TUNED)
     tried: dict[str, dict[AdapterSettings, float]] = {}

@@ -27,12 +27,12 @@ def open_text(path: str, dictionary: Dictionary, dataset_impl: str | None, combi
     Raises:
         DataError: missing, empty or damaged.
     """
-    if os.path.exists(path + ".bin") and os.path.getsize(path + ".bin") == 0:
-        raise DataError(f"{path}.bin holds no text. Was the raw file empty? Preprocess it again or leave the split out.")
     for part in itertools.count():
         prefix = path + (str(part) if part else "")
         if not (os.path.exists(prefix + ".idx") and os.path.exists(prefix + ".bin")) or (part and not combine):
             break
+        if os.path.getsize(prefix + ".bin") == 0:
+            raise DataError(f"{prefix}.bin holds no text. Was the raw file empty? Preprocess it again or leave the split out.")
         try:
             _check_files(prefix)
             check_binarised(Path(prefix))
@@ -124,6 +124,12 @@ class StreamDataset(FairseqDataset):
             )
         self.text = text_of(lines)
         self._check()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "text": None}  # which a process that is begun anew maps for itself
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, text=text_of(state["lines"]))
 
     def plan(
         self, epoch: int, batch_size: int, num_shards: int, block: int, vary: bool = False, shuffle: bool = False, seed: int = 1

@@ -108,14 +108,12 @@ def open_model(args: Namespace) -> Any:
     return hub
 
 
-def read_split(hub: Any, data: str, split: str) -> StreamDataset:
+def read_split(hub: Any, split: str) -> StreamDataset:
     """Return a text of the data folder for a loaded checkpoint to score.
 
     Raises:
         DataError: no such split.
     """
-    if not Path(data, f"{split}.bin").is_file():
-        raise DataError(f"{data}/{split}.bin not found: preprocess the text, or name another --split")
     hub.task.load_dataset(split)
     dataset = hub.task.dataset(split)
     hub.task.prepare_scoring(dataset)
@@ -129,7 +127,7 @@ def open_split(args: Namespace) -> tuple[Any, StreamDataset]:
         DataError: no such split.
     """
     hub = open_model(args)
-    return hub, read_split(hub, args.data, args.split)
+    return hub, read_split(hub, args.split)
 
 
 def data_lexicon(origin: Origin | None, paths: Sequence[str] | None) -> Lexicon | None:

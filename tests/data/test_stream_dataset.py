@@ -1,4 +1,5 @@
 import os
+import pickle
 import shutil
 import zlib
 
@@ -202,7 +203,8 @@ def test_contexts_of_lines_for_inference(dictionary, contexts):
 def test_data_that_is_missing_or_empty_is_refused(dictionary, tmp_path):
     with pytest.raises(DataError, match=r"train\.bin or .*train\.idx not found\. Preprocess the split"):
         open_text(str(tmp_path / "train"), dictionary, None, False)
-    (tmp_path / "train.bin").touch()
+    for kind in ("bin", "idx"):
+        (tmp_path / f"train.{kind}").touch()
     with pytest.raises(DataError, match=r"train\.bin holds no text\. Was the raw file empty"):
         open_text(str(tmp_path / "train"), dictionary, None, False)
 
@@ -225,6 +227,13 @@ def test_binarised_text_is_opened_alone_or_with_its_other_parts(binarised, dicti
     for combine in (False, True):  # the tokens outlive the lines, with which fairseq unmaps its own
         text = text_of(open_text(str(binarised), dictionary, None, combine))
         assert text.tolist() == [4, 5, 2, 2, 6, 2] * (1 + combine)
+    dataset = StreamDataset(open_text(str(binarised), dictionary, None, False), "test", dictionary, False, True)
+    kept = pickle.loads(pickle.dumps(dataset))  # as for a worker that is begun anew
+    assert dataset.__getstate__()["text"] is None and torch.equal(kept.tokens(0, 6), dataset.tokens(0, 6))
+    with open(f"{binarised}1.bin", "wb"):
+        pass
+    with pytest.raises(DataError, match=r"test1\.bin holds no text"):
+        open_text(str(binarised), dictionary, None, True)
     with open(f"{binarised}1.bin", "ab") as file:
         file.write(b"more")
     with pytest.raises(DataError, match="test1.bin is not the text of"):
