@@ -14,6 +14,7 @@ from fairseq_groc.errors import DataError
 from fairseq_groc.tensor_file import open_tensors, save_tensors
 
 AGAIN = "Preprocess the text again with its --context-train, --context-valid or --context-test."
+EARLIER = "context.json"  # beside two arrays for each split
 _SUFFIX = ".context.safetensors"
 
 
@@ -63,8 +64,10 @@ def earlier_contexts(folder: Path) -> tuple[Variable, ...]:
     """Return what an earlier training knows, of which a folder's vocabulary is; nothing: there is none, or no contexts.
 
     Raises:
-        DataError: they are damaged.
+        DataError: they are damaged, or of an earlier version.
     """
+    if (folder / EARLIER).exists():
+        raise DataError(f"{folder} has contexts of an earlier version ({EARLIER}). {AGAIN}")
     return next((_opened(path)[0].earlier for path in sorted(folder.glob(f"*{_SUFFIX}"))), ())
 
 

@@ -83,6 +83,12 @@ def test_damage_is_noticed_wherever_it_is(folder):
             open_contexts(folder / "train", LENGTHS["train"])
 
 
+def test_contexts_of_an_earlier_version_are_refused(folder):
+    (folder / "context.json").write_text("{}")
+    with pytest.raises(DataError, match=r"data has contexts of an earlier version \(context\.json\)\. Preprocess"):
+        earlier_contexts(folder)
+
+
 def test_a_file_of_other_tensors_is_refused(folder):
     save_tensors(folder / "train.context.safetensors", {"categories": torch.zeros(3, 1)}, {"text": ""})
     with pytest.raises(DataError, match="cannot be read .*Preprocess the text again"):
