@@ -91,6 +91,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = 128 + signal.SIGPIPE
     except GrocError as error:
         code = _refused(str(error))
+    except UnicodeEncodeError as error:
+        code = _refused(
+            f"the output is in {error.encoding}, which lacks {error.object[error.start]!a}: set PYTHONIOENCODING=utf-8"
+        )
     except RuntimeError as error:
         if type(error).__name__ != "OutOfMemoryError":  # PyTorch's
             raise

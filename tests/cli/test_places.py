@@ -1,5 +1,6 @@
 """Places that cannot be written to: found before the work where they can be, and nothing half-written stays."""
 
+import io
 import logging
 import os
 import resource
@@ -12,6 +13,7 @@ import pytest
 from cli_helpers import environment
 from test_bad_checkpoints import one_line, wheres
 
+from fairseq_groc.__main__ import main
 from fairseq_groc.cli import export, score, tune
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.results import write_json
@@ -146,6 +148,15 @@ def test_a_reader_that_has_enough_is_no_error(corpus, models, tmp_path):
         process.stdout.close()
         error = process.stderr.read()
     assert process.returncode == 141 and "BrokenPipe" not in error and "Traceback" not in error
+
+
+def test_an_output_without_the_letter_is_one_line(corpus, models, tmp_path, monkeypatch, capsys):
+    text = tmp_path / "text.txt"
+    text.write_text("na\N{LATIN SMALL LETTER I WITH DIAERESIS}ve\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "ascii"))
+    assert main([*map(str, ("score", text, *wheres(corpus, models["tied"])))]) == 1
+    message = r"error: the output is in ascii, which lacks '\xef': set PYTHONIOENCODING=utf-8"
+    assert capsys.readouterr().err.splitlines()[-1] == message
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is Linux's")
