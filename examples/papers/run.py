@@ -176,7 +176,7 @@ def begins_of(args, row: Row, rows: dict[str, Any]) -> dict[int, str]:
     if not row.after:
         return {}
     found = {run["seed"]: run["checkpoint"] for run in rows.get(row.after, {"runs": []})["runs"]}
-    if lacking := [seed for seed in args.seeds if not (args.workdir / found.get(seed, "none")).is_file()]:
+    if lacking := [seed for seed in args.seeds if seed not in found or not (args.workdir / found[seed]).is_file()]:
         sys.exit(f"{row.label} begins with {row.after} of seed {lacking[0]}: train that here first")
     return found
 
