@@ -3,11 +3,14 @@
 import itertools
 import math
 import sys
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
+import torch
 
 from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.evaluation import in_context
 from fairseq_groc.evaluation.classification import (
     TEMPERATURES,
     baseline,
@@ -16,6 +19,7 @@ from fairseq_groc.evaluation.classification import (
     log_posterior,
     quality,
 )
+from fairseq_groc.modules.probabilities import LOG_ZERO
 
 S = np.array([[-10.0, -12.0, -11.0], [-20.0, -19.0, -25.0], [-3.0, -3.5, -3.2], [-7.0, -9.0, -6.0]])
 LABELS = np.array([0, 1, 2, 2])
@@ -40,6 +44,16 @@ def test_posterior_is_bayes_rule(tau):
     expected = [by_hand(row, prior, tau) for row in S]
     np.testing.assert_allclose(np.exp(log_posterior(S, prior, tau)), expected, rtol=1e-12)
     np.testing.assert_allclose(log_posterior(S), np.log([by_hand(row) for row in S]), rtol=1e-12)
+
+
+def test_a_line_with_an_impossible_word_is_impossible(monkeypatch):
+    lines, words = torch.tensor([1, -1, 0]), torch.tensor([[-1.0, -2.0], [0.0, 0.0], [LOG_ZERO, -2.0]])
+    monkeypatch.setattr(in_context, "in_context", lambda *_: nullcontext())
+    monkeypatch.setattr(in_context, "token_scores", lambda *_: iter([(lines, None, words)]))
+    likelihoods = in_context.line_scores(None, range(2), [None] * 2, 3, 2).numpy()
+    assert likelihoods.tolist() == [[-math.inf] * 2, [-3.0] * 2]
+    with pytest.raises(DataError, match="line 1 has a likelihood of -inf"):
+        log_posterior(likelihoods)
 
 
 def test_posterior_of_long_lines_does_not_underflow():
