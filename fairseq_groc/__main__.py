@@ -69,6 +69,16 @@ class Parser(argparse.ArgumentParser):
         raise OptionError(f"{message}. Options: {self.prog} --help")
 
 
+class CommandParser(Parser):
+    """That of a command, which takes no options of others."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        found, others = super().parse_known_args(args, namespace)
+        if others:
+            self.error(f"unrecognized arguments: {' '.join(others)}")
+        return found, others
+
+
 USER = Parser(prog=PROGRAM, add_help=False, allow_abbrev=False)
 USER.add_argument(
     "--user-dir", default=argparse.SUPPRESS, help="folder of a Python package to import first: parts and commands of your own"
@@ -141,7 +151,9 @@ def _parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog=PROGRAM, description=__doc__, epilog=_listed(), parents=[USER], formatter_class=raw)
     parser.set_defaults(user_dir=None, verbose=False)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", help="one of those below; has a --help")
+    kind: type[argparse.ArgumentParser] = CommandParser
+    one = "one of those below; has a --help"
+    commands = parser.add_subparsers(parser_class=kind, dest="command", required=True, metavar="COMMAND", help=one)
     for name, command in COMMANDS.items():
         typed = name.replace("_", "-")
         command.add_arguments(

@@ -108,8 +108,8 @@ def named_texts(splits: Sequence[str]) -> dict[str, str]:
     expected = "SPLIT or NAME=SPLIT, as news=test1"
     found = named("--split", splits, expected, lambda split: Path(split).name)
     for name, split in found.items():
-        if "/" in name:
-            raise OptionError(f"--split {name}={split}: expected {expected}")
+        if "/" in name or "," in split:
+            raise OptionError(f"--split {name}={split}: expected {expected}, and a blank between two")
     return found
 
 
@@ -155,7 +155,7 @@ def add_out(parser: argparse.ArgumentParser, what: str = "JSON file to write; a 
 
 def add_cleaning(parser: argparse.ArgumentParser) -> None:
     """Add what makes tokens of raw lines: ``data.text.cleaner`` takes it."""
-    parser.add_argument("--tokenize", metavar="LANG", help="with sacremoses, for this language")
+    parser.add_argument("--tokenize", metavar="LANG", help="with sacremoses, for this language, as in en")
     parser.add_argument("--lower", action="store_true", help="lower-case")
 
 

@@ -65,6 +65,8 @@ def run(args: Namespace) -> None:
         )
     given = values_of(args)
     hub = open_model(args)
+    most = max(Grid.of_passes(given).settings(), key=lambda settings: len(settings.adapters()))
+    hub.task.adapter_for(hub.models[0].decoder, most)  # what it lacks, it says before the work
     datasets = {name: read_split(hub, split) for name, split in texts.items()}
     if not args.no_store:
         check_place("--data", Path(args.data) / TUNED)
@@ -195,7 +197,7 @@ def search_all(grid: Grid, tokens: int, extend: bool, search: Search) -> dict[Ad
         more = grid.grown(settings, tokens, first) if extend and ppl < math.inf else None
         if edges and ppl < math.inf:
             then = "trying values beyond it" if more else "better ones may lie beyond it"
-            print(f"best so far: {ppl:,.2f} at the edge of the grid ({', '.join(edges)}): {then}")
+            print(f"best of these: {ppl:,.2f} at the edge of the grid ({', '.join(edges)}): {then}")
     return tried
 
 

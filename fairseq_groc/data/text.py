@@ -116,8 +116,12 @@ def cleaner(language: str | None, lower: bool) -> Callable[[str], str]:
 
 def _tokenizer(language: str) -> Callable[[str], str]:
     from sacremoses import MosesTokenizer
+    from sacremoses.corpus import NonbreakingPrefixes
 
-    tokenizer = MosesTokenizer(lang=language)
+    codes = NonbreakingPrefixes().available_langs  # by names of languages, and by codes
+    if language not in codes:
+        logger.warning(f"--tokenize {language}: sacremoses has no abbreviations of this language. Its codes are en, de, fr, ...")
+    tokenizer = MosesTokenizer(lang=codes.get(language, language))
     return lambda line: tokenizer.tokenize(line, return_str=True, escape=False)
 
 

@@ -85,7 +85,7 @@ def text_table(report: dict[str, Any]) -> str:
     for name, r in ((name, report[part]) for part, name in PARTS.items() if part != "unk" or report[part]["tokens"]):
         numbers = f"{r['tokens']:,}", f"{r['share']:.1%}", f"{r['impossible']:,}"
         rows.append([name, *numbers, f"{r['perplexity']:,.2f}", f"{r['model_perplexity']:,.2f}"])
-    table = aligned(["", "tokens", "share", "impossible", "perplexity", "model alone"], rows)
+    table = aligned(["", "tokens", "share", "impossible", "perplexity", _own(report)], rows)
     if not report["characters"]:
         return table
     return f"{table}\nbits per character {report['bits_per_character']:.4f}, per byte {report['bits_per_byte']:.4f}"
@@ -100,5 +100,11 @@ def texts_table(reports: Mapping[str, dict[str, Any]]) -> str:
         shown = ("-" if math.isnan(figure) else f"{figure:,.2f}" for figure in figures)
         counts = f"{whole['tokens']:,}", f"{report['new']['share']:.1%}", f"{whole['impossible']:,}"
         rows.append([name, *counts, *shown, "-" if bits is None else f"{bits:.4f}"])
-    columns = ["", "tokens", "new", "impossible", "perplexity", "known words", "new words", "model alone", "bits per character"]
+    own = _own(next(iter(reports.values())))
+    columns = ["", "tokens", "new", "impossible", "perplexity", "known words", "new words", own, "bits per character"]
     return aligned(columns, rows)
+
+
+def _own(report: dict[str, Any]) -> str:
+    """Return what a table calls the figures without other adapters: dynamic evaluation changes the model itself."""
+    return "model as it learns" if report["settings"]["adapters"].get("dynamic_rate") else "model alone"

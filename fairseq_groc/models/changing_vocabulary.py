@@ -162,7 +162,7 @@ class ChangingVocabulary:
             lacking = [word for word in words if word not in self.dictionary.indices]
             if lacking:
                 what = f"{len(lacking):,} words, {shown(lacking[0])} first"
-                raise DataError(f"{what}, are not in the vocabulary: add_words them first")
+                raise DataError(f"{what}, are not in the vocabulary: call add_words first")
             limit = torch.ones_like(self.matrices.impossible)
             limit[[self.dictionary.eos(), self.dictionary.unk(), *(self.dictionary.indices[word] for word in words)]] = False
         with _HOLDING:

@@ -98,8 +98,7 @@ class CallVocabularies:
         """Say which words score as ``<unk>``, of each once."""
         if new := self._not_named(words):
             logger.warning(
-                f"{list_of(new)} not in the vocabulary of {self._data}: scored as <unk>. Add them (add_words, --add-words), or "
-                "give open_vocabulary=True."
+                f"{list_of(new)} not in the vocabulary of {self._data}: scored as <unk>. Add them: add_words, or --add-words."
             )
 
     def warn_of_impossible(self, words: Sequence[str], numbers: Sequence[int]) -> None:

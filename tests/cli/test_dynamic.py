@@ -9,6 +9,7 @@ from unittest.mock import ANY
 import pytest
 from cli_helpers import PLUGIN, evaluated, perplexity, tokens_of
 
+from fairseq_groc.cli import tune
 from fairseq_groc.evaluation.loading import load
 from fairseq_groc.files import digest
 
@@ -71,11 +72,17 @@ def test_every_worker_has_its_own_stream(ours, corpus, models, statistics, tmp_p
     assert report["tokens_scored"] == tokens_of(corpus / "other.txt")
 
 
-def test_tuning_searches_rates_and_decays(commands, ours, corpus, models, statistics, tmp_path):
+def test_tuning_searches_rates_and_decays(commands, ours, corpus, models, statistics, tmp_path, monkeypatch):
     data, model = shutil.copytree(corpus / "union", tmp_path / "union"), models["compositional_output"]
     grid = ["--dynamic-rates", "0", "1e-3", "4e-3", "--dynamic-decays", "0", "0.1", "--dynamic-statistics", statistics]
     caches = ["--cache", "local", "--weights", "0.1", "0.2", "--thetas", "0.3", "1", "--uniform", "0", "0.1", "--no-extend"]
-    ours("tune", "--path", model, "--data", data, "--split", "test1", *grid, *caches, "--out", tmp_path / "grid.json")
+    where = ["--path", model, "--data", data, "--split", "test1"]
+    with monkeypatch.context() as patched:
+        patched.setattr(tune, "read", None)  # it says so before it reads
+        assert "has no gradient statistics of this model" in ours("tune", *where, *grid[:-2], *caches, code=1)
+    printed = ours("evaluate", *where, "--dynamic-rate", "4e-3", *grid[-2:])
+    assert "model as it learns" in printed and "model alone" not in printed
+    ours("tune", *where, *grid, *caches, "--out", tmp_path / "grid.json")
     found = json.loads((tmp_path / "grid.json").read_text())
     assert len(found["grid"]) == (1 + 2 * 2) * 2 * 4  # passes, uniform weights, caches
     assert found["best"]["perplexity"] == min(row["perplexity"] for row in found["grid"]) and found["best"]["dynamic_rate"] > 0

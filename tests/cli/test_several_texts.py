@@ -98,6 +98,7 @@ def test_names_and_splits_that_will_not_do_are_one_line(ours, corpus, models, tm
         (["a="], "--split a=: expected SPLIT or NAME=SPLIT, as news=test1"),
         (["=test"], "--split =test: expected SPLIT or NAME=SPLIT"),
         (["a/b=test"], "--split a/b=test: expected SPLIT or NAME=SPLIT"),
+        (["test,test1"], "--split test,test1=test,test1: expected SPLIT or NAME=SPLIT, as news=test1, and a blank between two"),
         (["test", "absent"], "absent.idx not found. Preprocess the split (scripts/preprocess.sh) or name another one."),
     ]:
         assert message in one_line(ours, "evaluate", *where, "--split", *splits)

@@ -35,6 +35,8 @@ def test_a_byte_order_mark_at_the_head_is_left_out_and_noted(caplog):
     assert lines == ["the", "end"] and "- begins with a byte-order mark" in caplog.text
 
 
-def test_lines_are_cleaned():
+def test_lines_are_cleaned(caplog):
     assert cleaner(None, False)(" A\u2028b\x85 C\u00a0") == "A b C"
-    assert cleaner("en", True)("Don't, <b> & so.") == "don 't , < b > & so ."
+    assert cleaner("en", True)("Don't, <b> & so.") == cleaner("english", True)("Don't, <b> & so.") == "don 't , < b > & so ."
+    assert caplog.text == "" and cleaner("eng", False)("so.") == "so ."
+    assert "--tokenize eng: sacremoses has no abbreviations of this language" in caplog.text

@@ -255,7 +255,7 @@ def test_words_added_under_a_limit_may_be_predicted(models):
     model.limit_vocabulary(["cat"])
     model.add_words(NEW[:2])
     assert (lprobs_of(model)[0, 0] > LOG_ZERO).nonzero().flatten().tolist() == [2, 3, 4, 11, 12]
-    with pytest.raises(DataError, match="2 words, 'ape' first, are not in the vocabulary: add_words them first"):
+    with pytest.raises(DataError, match="2 words, 'ape' first, are not in the vocabulary: call add_words first"):
         model.limit_vocabulary(["cat", "ape", "gnu"])
     with pytest.raises(DataError, match="expected a list of words"):
         model.limit_vocabulary("cat")
