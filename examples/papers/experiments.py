@@ -143,6 +143,13 @@ EXPERIMENTS: dict[str, Experiment] = {
             _awd("AWD-LSTM"),
             _awd("without averaging", "--optimizer nt_asgd --non-monotonic-interval 1000"),
             _awd("no dropped weights", "--weight-dropout 0"),
+        ],
+        ("ptb",),
+    ),
+    "awd-finetuned": Experiment(
+        "AWD-LSTM finetuned",
+        [
+            _awd("AWD-LSTM"),
             _awd("finetuned", "--average-from-start --lr-scheduler until_non_monotonic")._replace(after="AWD-LSTM"),
         ],
         ("ptb",),

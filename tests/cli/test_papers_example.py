@@ -266,11 +266,11 @@ def test_rows_of_other_tables_and_options_have_folders_and_no_published_figures(
 
 
 def test_a_row_begins_with_the_models_of_another(commands, texts, tmp_path):
-    command = [*RUN, "awd-averages", "--from", texts, "--workdir", tmp_path, "--scale", "awd-long", "--updates", "2"]
+    command = [*RUN, "awd-finetuned", "--from", texts, "--workdir", tmp_path, "--scale", "awd-long", "--updates", "2"]
     refused = "finetuned begins with AWD-LSTM of seed 1: train that here first"
     assert refused in commands.fails(*command, "--rows", "finetuned")
     commands.ok(*command, "--rows", "AWD-LSTM", "finetuned")
-    rows = json.loads((tmp_path / "awd-averages-ptb-awd-long.json").read_text())["rows"]
+    rows = json.loads((tmp_path / "awd-finetuned-ptb-awd-long.json").read_text())["rows"]
     (first,), (second,) = (rows[label]["runs"] for label in ("AWD-LSTM", "finetuned"))
     assert second["made"]["options"].endswith(f" --finetune-from-model WORKDIR/{first['checkpoint']}")
     log = (tmp_path / second["checkpoint"]).with_name("train.log").read_text()
