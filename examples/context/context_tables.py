@@ -79,7 +79,6 @@ def perplexities(runs: Sequence[dict[str, Any]]) -> list[str]:
 
 def spread(values: Sequence[float], form: str = ",.1f") -> str:
     """Return the mean of values, and their standard deviation where there are several."""
-    values = [value for value in values if value is not None]  # there were no such words
     if not values:
         return ""
     if statistics.mean(values) >= 10_000:

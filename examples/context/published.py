@@ -49,8 +49,11 @@ def rows_of(path: Path, delimiter: str = ",") -> Iterator[tuple[str, list[str]]]
     """Yield the rows of a table, each with the place where it ends; quotes mean something to commas alone."""
     quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
     rows = csv.reader((f"{line}\n" for line in read_lines(path)), delimiter=delimiter, quoting=quoting)
-    for row in rows:
-        yield f"{path}:{rows.line_num}", row
+    try:
+        for row in rows:
+            yield f"{path}:{rows.line_num}", row
+    except csv.Error as error:
+        raise DataError(f"{path}:{rows.line_num}: {error}: expected a quote at both ends of a field") from None
 
 
 def classes(path: Path, names: Iterable[str], fields: int) -> Iterator[Item]:

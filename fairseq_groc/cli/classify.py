@@ -48,8 +48,6 @@ def run(args: Namespace) -> None:
     values, candidates, counts = candidates_of(hub.task.schema, args)
     labels = labels_of(args, dataset, values)
     labelled = labels >= 0
-    if not labelled.any():
-        raise DataError(f"{args.data}: no line of '{args.split}' has a {args.variable} that is among those to guess")
     baselines = {"baselines": bags_of_words(args, hub.task, dataset, values)} if args.baseline else {}
 
     def scores(of: StreamDataset) -> NDArray[np.float64]:
@@ -121,6 +119,7 @@ def labels_of(args: Namespace, dataset: StreamDataset, values: list[str]) -> NDA
 
     Raises:
         OptionError: the data say nothing of it.
+        DataError: no line has any of them.
     """
     arrays = open_contexts(Path(args.data, dataset.name), dataset.sizes)
     given = {} if arrays is None else {one.name: one for one in arrays.variables if one.kind == "category"}
@@ -128,7 +127,10 @@ def labels_of(args: Namespace, dataset: StreamDataset, values: list[str]) -> NDA
         raise OptionError(f"--variable {args.variable}: {args.data} has no such category of the lines of '{dataset.name}'")
     places = {value: place for place, value in enumerate(values)}
     numbers = np.array([-1, *(places.get(value, -1) for value in given[args.variable].values)], np.int64)
-    return numbers[arrays.column(args.variable)]
+    labels = numbers[arrays.column(args.variable)]
+    if not (labels >= 0).any():
+        raise DataError(f"{args.data}: no line of '{dataset.name}' has a {args.variable} that is among those to guess")
+    return labels
 
 
 def with_value(place: int, number: int, contexts: Contexts) -> Contexts:

@@ -56,7 +56,7 @@ def measured(model: Any, dataset: StreamDataset, place: Place, lexicon: ThinnedL
     matrices = decoder.matrices
     vocabulary = vocabulary_of_tables(tables, decoder.settings, matrices.vocabulary.spelled)
     matrices.vocabulary = vocabulary.to(matrices.impossible.device)
-    lprobs, num_words = torch.cat(score(model, dataset, place).adapted), int((~matrices.impossible).sum())
+    lprobs, num_words = torch.cat(score(model, dataset, place).adapted), int(decoder.real_words().sum())
     covered = {part: number / num_words for part, number in tables.coverage().items()}
     return {"share": lexicon.share, **covered, "perplexity": perplexity(float(-lprobs.double().sum()), len(lprobs))}
 

@@ -88,7 +88,7 @@ def table(rows: list[Row], metric: str, x: str = "updates") -> str:
     lines = []
     for row in rows:
         points = row["points"]
-        (place, value), (end, last) = min(points, key=lambda point: point[1]), points[-1]
+        (place, value), (end, last) = min(points, key=lambda point: (math.isnan(point[1]), point[1])), points[-1]
         figures = f"{points[0][1]:,.2f}", f"{value:,.2f}", f"{place:,}", f"{last:,.2f}", f"{end:,}"
         lines.append([row["run"], row["subset"], str(len(points)), *figures])
     columns = ["run", "subset", "points", "first", "best", AXES[x][1], "last", "at"]

@@ -78,17 +78,15 @@ def draw(compared: dict[str, list[Bin]], path: Path) -> None:
     """Save median and mean differences as bars, as GroC's Figure 3."""
     first = next(iter(compared.values()))
     figure, panels = pyplot().subplots(1, 2, figsize=(max(10, 2 * len(first)), 3.8), sharey=True)
-    width = 0.8 / len(compared)
+    width, ticks = 0.8 / len(compared), [f"{b.label()}\n({counted(b.words, 'word')})" for b in first]
     for panel, key in zip(panels, ("median", "mean"), strict=True):
         for number, (name, bins) in enumerate(compared.items()):
             places, values = [i + number * width for i in range(len(bins))], [getattr(b, key) for b in bins]
             panel.bar(places, values, width, label=name, color=color_of(name, number))
         panel.axhline(0, color="black", linewidth=0.8)
         panel.set(title=f"{key} over tokens")
-        panel.spines[["top", "right"]].set_visible(False)
-    ticks = [f"{b.label()}\n({counted(b.words, 'word')})" for b in first]
-    for panel in panels:
         panel.set_xticks([i + 0.4 - width / 2 for i in range(len(first))], ticks, fontsize=8)
+        panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("nats by which the model is better")
     panels[0].legend(fontsize=9, frameon=False, title="compared with")
     figure.supxlabel("occurrences in the training text", fontsize=9)

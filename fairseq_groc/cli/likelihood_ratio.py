@@ -38,6 +38,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     check_out(args.out)
+    if args.out and args.text.resolve() in (args.out.with_suffix(end).resolve() for end in (".json", ".html", ".png")):
+        raise OptionError(f"--out {args.out} would overwrite {args.text}: give another name")
     texts = list(checked(read_lines(args.text), str(args.text)))
     words = [word for text in texts for word in (*text.split(), END)]
     ratios: dict[str, NDArray[np.float64]] = {}

@@ -109,6 +109,8 @@ def _check(args: Namespace) -> None:
         raise OptionError("--tune-ids says which utterances --tune uses: give --tune REFERENCES")
     if args.lexicon_path and not args.add_words:
         raise OptionError("--lexicon-path concerns new words: give --add-words")
+    if args.out and args.scores and args.out.resolve() == args.scores.resolve():
+        raise OptionError(f"--out and --scores {args.out} are one file: give two names")
     for option, path in (("--out", args.out), ("--scores", args.scores)):
         if path:
             check_place(option, path)

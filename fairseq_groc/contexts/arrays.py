@@ -15,7 +15,7 @@ from fairseq_groc.tensor_file import open_tensors, save_tensors
 
 AGAIN = "Preprocess the text again with its --context-train, --context-valid or --context-test."
 EARLIER = "context.json"  # beside two arrays for each split
-_SUFFIX = ".context.safetensors"
+_SUFFIX = ".contexts"  # safetensors; with a second point fairseq-train would take that of valid1 for one more text
 
 
 def path_of(prefix: Path) -> Path:

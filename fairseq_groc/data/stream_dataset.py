@@ -60,10 +60,8 @@ def _check_files(prefix: str) -> None:
     known = magic.startswith(b"MMIDIDX") and version == 1 and kind in kinds
     if not known or os.path.getsize(prefix + ".idx") != head.size + 12 * count:
         raise DataError(f"{prefix}.idx is cut or garbled. Binarise the text again: scripts/preprocess.sh.")
-    with open(prefix + ".idx", "rb") as file:
-        file.seek(head.size)
-        sizes = np.fromfile(file, np.int32, count).astype(np.int64)
-        begins = np.fromfile(file, np.int64, count)
+    sizes = np.fromfile(prefix + ".idx", np.int32, count, offset=head.size).astype(np.int64)
+    begins = np.fromfile(prefix + ".idx", np.int64, count, offset=head.size + 4 * count)
     ends = np.cumsum(sizes) * kinds[kind].itemsize
     if count and (sizes.min() < 0 or begins[0] != 0 or not np.array_equal(begins[1:], ends[:-1])):
         raise DataError(f"{prefix}.idx is cut or garbled. Binarise the text again: scripts/preprocess.sh.")

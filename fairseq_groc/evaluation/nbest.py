@@ -78,7 +78,7 @@ def read_nbest(path: Path, columns: Columns) -> NBest:
 
     Raises:
         DataError: it has no such column, a line has not all of them, or a score is no number; says where.
-        OptionError: a score has a name that means something else.
+        OptionError: a score has a name that means something else, or is named twice.
     """
     lines, own = list(read_lines(path)), columns.without_scores()
     if columns.numbered():
@@ -96,6 +96,8 @@ def read_nbest(path: Path, columns: Columns) -> NBest:
         places = [header.index(name) for name in (*own, *names)]
     if taken := {LM, WORDS}.intersection(names):
         raise OptionError(f"{path}: a score named {taken.pop()!r}, as the model's own is. Rename the column.")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise OptionError(f"--score-fields: {twice[0]} twice. Leave one of them out.")
     numbered = enumerate(lines[first:], start=first + 1)
     rows = [_row(line, f"{path}:{number}", places, list(columns.context)) for number, line in numbered]
     if not rows:

@@ -61,7 +61,7 @@ def check_out(path: Path | None, drawn: bool = True) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write numbers; "inf" stands for what is infinite and null for what is no number, since JSON has neither.
+    """Write numbers; "inf" and "-inf" stand for what is infinite and null for what is no number, since JSON has neither.
 
     An interrupted write leaves what was there.
     """
@@ -75,7 +75,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(part) for part in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "inf"
+        return None if math.isnan(value) else str(value)
     return value
 
 

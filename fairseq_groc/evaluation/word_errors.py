@@ -11,6 +11,7 @@ from fairseq_groc.errors import OptionError, imported
 from fairseq_groc.evaluation.nbest import Floats, NBest, best_of, weighted
 
 STEPS = 100  # of L-BFGS from each beginning
+SAME = 1e-9  # of the largest: a deviation that rounding of means has made
 NEARLY = 0.01  # what no weight of a score begins below: at 0 the square's gradient is 0
 
 
@@ -51,7 +52,8 @@ def tuned_weights(nbest: NBest, features: Floats, errors: NDArray[np.int64], cho
     own = features[possible]
     means = np.stack([np.bincount(utterance, column) / np.bincount(utterance) for column in own.T], axis=1)[utterance]
     scale = (own - means).std(0)
-    scale[scale == 0] = 1.0
+    constant = scale <= SAME * np.abs(own).max(0)  # within every utterance
+    scale[constant] = 1.0
     values, wrong = torch.from_numpy((own - means) / scale), torch.from_numpy(errors[possible].astype(np.float64))
     of = torch.from_numpy(utterance)
 
@@ -69,6 +71,8 @@ def tuned_weights(nbest: NBest, features: Floats, errors: NDArray[np.int64], cho
         (total_errors(nbest, features, errors, chosen, one / scale), float(risk(torch.from_numpy(one)))) for one in candidates
     ]
     best: Floats = candidates[quality.index(min(quality))] / scale
+    if not constant.all():
+        best[constant] = 0.0  # nothing says what they are worth where they differ
     unit = np.abs(best[0]) or np.abs(best).max()  # the first feature's weight is 1, if it has any
     return best / unit if unit > 0 else best
 

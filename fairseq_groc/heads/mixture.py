@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -48,12 +49,8 @@ class MixtureOfSoftmaxes(BiasedOutput):
     def log_scores(self, h: Tensor, outputs: Tensor, bias: Tensor) -> Tensor:
         """Return log-probabilities, (..., V): one softmax at a time is held beside their sum."""
         weights, contexts = self.prior(h).float().log_softmax(-1), self.query(h)
-        total = None
-        for k in range(self.softmaxes):
-            part = F.linear(contexts[..., k, :], outputs, bias).float().log_softmax(-1) + weights[..., k : k + 1]
-            total = part if total is None else _log_add(total, part)
-        assert total is not None
-        return total
+        own = ((contexts[..., k, :], weights[..., k : k + 1]) for k in range(self.softmaxes))
+        return reduce(_log_add, (F.linear(h, outputs, bias).float().log_softmax(-1) + weight for h, weight in own))
 
     def losses(
         self, h: Tensor, outputs: Tensor, bias: Tensor, targets: Tensor, ignore_index: int, chunk: int = DEFAULT_CHUNK

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from fairseq_groc.dictionary import spelling
-from fairseq_groc.lexicon.base import Lexicon
+from fairseq_groc.lexicon.base import Entry, Lexicon
 
 MAX_RELATIONS = 3  # GroC, appendix B.1
 MAX_DEFINITION = 10  # GroC, appendix B.1
@@ -159,13 +159,9 @@ def build_tables(
     relations: list[list[int]] = []
     definitions: list[list[int]] = []
     for index, word in enumerate(tqdm(words, desc="lexicon", unit=" words", leave=False, disable=None)):
-        if is_word(index):
-            entry = lexicon.lookup(word, max_relations, max_definition)
-            relations.append([form_of(r.word) for r in entry.relations])
-            definitions.append([form_of(w) for w in entry.definition])
-        else:
-            relations.append([])
-            definitions.append([])
+        entry = lexicon.lookup(word, max_relations, max_definition) if is_word(index) else Entry()
+        relations.append([form_of(r.word) for r in entry.relations])
+        definitions.append([form_of(w) for w in entry.definition])
     return LexiconTables(
         np.frombuffer(b"".join(spellings), dtype=np.uint8),
         _offsets(spellings),

@@ -95,7 +95,7 @@ def write_service(decoder: Any, folder: Path) -> None:
             if target.exists():
                 target.rename(old)
             scratch.rename(target)
-    except (OSError, RuntimeError):  # torch.save says RuntimeError where a disk is full
+    except BaseException:  # also an interrupt, after which the earlier folder would be removed below
         if old.exists() and not target.exists():
             old.rename(target)
         raise

@@ -67,6 +67,9 @@ def test_coverage_goes_from_spelling_alone_to_the_whole_lexicon(ours, corpus, mo
     rows = json.loads(out.read_text())["rows"]
     assert [row["share"] for row in rows] == [0, 0.5, 1] and out.with_suffix(".png").exists()
     assert rows[0]["relations"] == rows[0]["definitions"] == 0 < rows[1]["definitions"] < rows[2]["definitions"]
+    told = ours("tables", shutil.copytree(corpus / "data", tmp_path / "data"), "--lexicon-path", data / "mini.tsv")
+    entries, _, *counts = map(int, re.findall(r"\d+", told))
+    assert [rows[2][part] for part in ("relations", "definitions")] == [count / (entries - 4) for count in counts]
     whole = perplexity(ours, tmp_path, corpus / "data", model, "valid")
     assert rows[2]["perplexity"] == pytest.approx(whole, rel=1e-6)
     assert rows[0]["perplexity"] != pytest.approx(whole, rel=1e-4)

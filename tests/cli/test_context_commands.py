@@ -476,6 +476,10 @@ def test_other_commands_read_contexts(ours, data, model, tmp_path):
     assert "no word gains in them" in seldom
     text = tmp_path / "lines.txt"
     text.write_text("the dog zigzags\nred green\n")
+    (tmp_path / "page.html").write_text("the dog\n")
+    given = ["--between", "topic=sports", "topic=arts", *where, "--out", tmp_path / "page.json"]
+    error = f"error: --out {tmp_path / 'page.json'} would overwrite {tmp_path / 'page.html'}: give another name\n"
+    assert ours("likelihood-ratio", tmp_path / "page.html", *given, code=1) == error
     ratio = ["likelihood-ratio", text, "--between", "topic=sports", "topic=arts", *where]
     ours(*ratio, "--more-paths", model, "--out", tmp_path / "ratios.json")
     found = json.loads((tmp_path / "ratios.json").read_text())

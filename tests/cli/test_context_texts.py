@@ -167,6 +167,7 @@ def test_domains_are_mixed_and_of_one_size(made, tmp_path):
     "name, content, options, message",
     [
         ("agnews", '"5","a","b"\n', [], "in:1: expected 3 fields, the first one of 1 to 4; found"),
+        ("agnews", '"5","' + "a" * 132_000 + "\n", [], "in:1: field larger than field limit (131072): expected a quote at both"),
         ("yelp", '"1","a"\n"2","b","c"\n', [], "in:2: expected 2 fields"),
         ("dbpedia", "Village text\n", [], "in:1: expected class<TAB>text, found 1 fields"),
         ("tripadvisor", '{"text": "a"}\n', [], 'in:1: expected {"offering_id"'),

@@ -90,6 +90,12 @@ def test_infinite_values_are_in_the_table_and_words_in_the_numbers(tmp_path, cap
     assert (tmp_path / "c.svg").stat().st_size > 0
 
 
+def test_what_is_no_number_is_not_the_best(tmp_path, capsys):
+    (tmp_path / "run.log").write_text(VALID.format("valid", "nan", "nan", 2) + VALID.format("valid", 5, 32, 4))
+    assert main(["curves", str(tmp_path / "run.log"), "--out", str(tmp_path / "c.svg")]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == ["run", "valid", "2", "nan", "32.00", "4", "32.00", "4"]
+
+
 def test_bad_input_is_one_line(tmp_path, capsys):
     log, other = tmp_path / "run.log", tmp_path / "run.json"
     for path in (log, other):

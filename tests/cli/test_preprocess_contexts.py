@@ -82,7 +82,7 @@ def test_contexts_go_with_their_texts(ours, options, texts, caplog):
     (data / "train.context.txt").write_text("mine")
     ours("preprocess", "--train", texts / "train.txt", "--dest", data, "--lexicon-path", "none")
     left = {path.name for path in data.iterdir() if "context" in path.name}
-    assert left == {"train.context.txt"} and "has no longer test.bin, test.context.safetensors, test.idx" in caplog.text
+    assert left == {"train.context.txt"} and "has no longer test.bin, test.contexts, test.idx" in caplog.text
     assert open_contexts(data / "train", np.array([1])) is None
 
 

@@ -85,6 +85,7 @@ def test_words_are_added_or_named(ours, lists, corpus, models, tmp_path, caplog)
         (["--out", "best", "--text-field", "txt"], "no column 'txt'"),
         (["--out", "mine"], "--out mine exists and is no earlier result"),
         (["--scores", "mine"], "--scores mine exists and is no earlier result"),
+        (["--out", "best", "--scores", "./best"], "--out and --scores best are one file: give two names"),
         (["--out", "said", "--tune", "said"], "--out said exists and is no earlier result"),
     ],
 )

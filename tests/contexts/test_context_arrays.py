@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from fairseq.data.data_utils import _find_extra_valid_paths
 
 from fairseq_groc.contexts.arrays import earlier_contexts, open_contexts, write_contexts
 from fairseq_groc.contexts.splits import contexts_of
@@ -31,7 +32,7 @@ def test_by_hand(folder):
     np.testing.assert_array_equal(train.numbers, [[1990], [np.nan], [1980]])
     np.testing.assert_array_equal(valid.numbers, [[np.nan], [7]])
     assert (train.categories.dtype, train.numbers.dtype) == (np.int32, np.float64)
-    assert {path.name for path in folder.iterdir()} == {f"{split}.context.safetensors" for split in ROWS}
+    assert {path.name for path in folder.iterdir()} == {f"{split}.contexts" for split in ROWS}
     assert train.column("topic").tolist() == [1, 2, 1] and valid.column("year").tolist()[1] == 7
 
 
@@ -44,6 +45,11 @@ def test_what_an_earlier_training_knows_is_kept(folder, tmp_path):
     write_contexts(tmp_path / "test", first._replace(earlier=earlier), LENGTHS["train"])
     assert open_contexts(tmp_path / "test", LENGTHS["train"]).earlier == earlier_contexts(tmp_path) == earlier
     assert earlier_contexts(folder) == earlier_contexts(tmp_path / "nowhere") == ()
+
+
+def test_fairseq_takes_none_for_a_text_of_its_own(folder):
+    write_contexts(folder / "valid1", open_contexts(folder / "valid", LENGTHS["valid"]), LENGTHS["valid"])
+    assert _find_extra_valid_paths(str(folder)) == {"valid1"}
 
 
 @pytest.mark.parametrize("numeric", [[], ["topic", "year"]])
@@ -63,7 +69,7 @@ def test_a_text_without_contexts_has_none(folder, tmp_path):
 @pytest.mark.parametrize(
     "lengths, message",
     [
-        ([3, 1], r"train\.context\.safetensors: of another text \(that one has 3 lines, this one 2\)\. Preprocess"),
+        ([3, 1], r"train\.contexts: of another text \(that one has 3 lines, this one 2\)\. Preprocess"),
         ([3, 2, 1], r": of another text \(as many lines, of other lengths\)"),
     ],
 )
@@ -73,13 +79,13 @@ def test_contexts_of_another_text_are_refused(folder, lengths, message):
 
 
 def test_damage_is_noticed_wherever_it_is(folder):
-    path = folder / "train.context.safetensors"
+    path = folder / "train.contexts"
     before = path.read_bytes()
     flipped = (before[:place] + bytes([before[place] ^ 4]) + before[place + 1 :] for place in range(0, len(before), 3))
     spelt = before.replace(b"x", b"y", 1)
     for raw in (before[: len(before) // 2], before[:-3], b"", b"[]", b"[" * 9999, spelt, *flipped):
         path.write_bytes(raw)
-        with pytest.raises(DataError, match=r"train\.context\.safetensors cannot be read .*Preprocess the text again"):
+        with pytest.raises(DataError, match=r"train\.contexts cannot be read .*Preprocess the text again"):
             open_contexts(folder / "train", LENGTHS["train"])
 
 
@@ -90,6 +96,6 @@ def test_contexts_of_an_earlier_version_are_refused(folder):
 
 
 def test_a_file_of_other_tensors_is_refused(folder):
-    save_tensors(folder / "train.context.safetensors", {"categories": torch.zeros(3, 1)}, {"text": ""})
+    save_tensors(folder / "train.contexts", {"categories": torch.zeros(3, 1)}, {"text": ""})
     with pytest.raises(DataError, match="cannot be read .*Preprocess the text again"):
         open_contexts(folder / "train", LENGTHS["train"])

@@ -3,12 +3,16 @@
 import itertools
 import math
 import sys
+from argparse import Namespace
 from contextlib import nullcontext
 
 import numpy as np
 import pytest
 import torch
 
+from fairseq_groc.cli.classify import labels_of
+from fairseq_groc.contexts.arrays import write_contexts
+from fairseq_groc.contexts.variables import SplitContexts, Variable
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation import in_context
 from fairseq_groc.evaluation.classification import (
@@ -54,6 +58,15 @@ def test_a_line_with_an_impossible_word_is_impossible(monkeypatch):
     assert likelihoods.tolist() == [[-math.inf] * 2, [-3.0] * 2]
     with pytest.raises(DataError, match="line 1 has a likelihood of -inf"):
         log_posterior(likelihoods)
+
+
+def test_a_text_without_a_label_is_refused(tmp_path):
+    arrays = SplitContexts("table", (Variable("topic", "category", ("a",)),), np.array([[1], [0]], np.int32), np.zeros((2, 0)))
+    text, args = Namespace(name="valid", sizes=np.array([3, 4])), Namespace(data=tmp_path, variable="topic")
+    write_contexts(tmp_path / "valid", arrays, text.sizes)
+    assert labels_of(args, text, ["b", "a"]).tolist() == [1, -1]
+    with pytest.raises(DataError, match="no line of 'valid' has a topic that is among those to guess"):
+        labels_of(args, text, ["b", "c"])
 
 
 def test_posterior_of_long_lines_does_not_underflow():

@@ -56,6 +56,13 @@ def test_tuned_weights_are_as_good_as_a_grid(mixed):
     assert found <= min(grid) * 1.05 and found < 0.9 * min(alone) and min(weights[:2]) > 0
 
 
+def test_what_is_one_number_within_each_utterance_weighs_nothing(mixed):
+    nbest, features, errors = mixed
+    more = np.column_stack([features, np.repeat(np.random.default_rng(1).normal(0, 1e3, 100), 8) / 3])
+    weights = tuned_weights(nbest, more, errors, np.ones(len(errors), bool))
+    assert weights[3] == 0 and np.abs(weights).max() < 1e6
+
+
 def test_only_the_chosen_utterances_count(mixed):
     nbest, features, errors = mixed
     chosen = nbest.utterance % 2 == 0
@@ -95,6 +102,7 @@ def test_fields_by_name_and_by_number(tmp_path):
         ("id\ttext\ts\nu\ta\tx\n", ("id", "text", None), ":2: the score 'x' is no finite number"),
         ("id\ttext\tlm\nu\ta\t1\n", ("id", "text", None), "a score named 'lm'"),
         ("id\ttext\n", ("id", "text", None), "has no hypothesis"),
+        ("id\ttext\ts\nu\ta\t1\n", ("id", "text", ("s", "s")), "--score-fields: s twice. Leave one of them out"),
         ("id\ttext\nu\ta <pad>\n", ("id", "text", None), ":2: contains <pad>"),
         ("u\ta\n", ("1", "text", None), "expected names of the header, or numbers of all"),
         ("u\ta\n", ("0", "2", None), "fields are numbered from 1"),

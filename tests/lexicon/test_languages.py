@@ -157,9 +157,18 @@ def test_another_wordnet_numbers_senses_otherwise(english, monkeypatch):
 def test_sources_are_found_from_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wn.tab").touch()
-    given = ["omw:wn.tab", "lemmas:omw:wn.tab", "wn:omw-fr:2.0", "lemmas:wn:omw-fr", "none", "wn.tab"]
+    (tmp_path / "omw-fr").mkdir()
+    given = ["wn:omw-fr", "omw:wn.tab", "lemmas:omw:wn.tab", "wn:omw-fr:2.0", "lemmas:wn:omw-fr", "none", "wn.tab"]
     there = tmp_path / "wn.tab"
-    assert sources_of(given) == [f"omw:{there}", f"lemmas:omw:{there}", "wn:omw-fr:2.0", "lemmas:wn:omw-fr", "none", str(there)]
+    assert sources_of(given) == [
+        "wn:omw-fr",
+        f"omw:{there}",
+        f"lemmas:omw:{there}",
+        "wn:omw-fr:2.0",
+        "lemmas:wn:omw-fr",
+        "none",
+        str(there),
+    ]
 
 
 def test_an_inflected_word_has_the_entry_of_its_dictionary_form(tab):

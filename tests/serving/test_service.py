@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from argparse import Namespace
+from pathlib import Path
 
 import pytest
 import torch
@@ -264,6 +265,20 @@ def test_a_folder_is_replaced_whole_and_no_other_is(make, pair, tmp_path, monkey
     with pytest.raises(ZeroDivisionError):
         write_service(make().decoder, folder)
     assert {path.name for path in folder.iterdir()} == names == exporting.FILES and list(tmp_path.iterdir()) == [folder]
+    rename = Path.rename
+
+    def interrupted(path, target):
+        if path.name.startswith(".") and target == folder and not folder.exists() and not done:
+            done.append(path)
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    done = []
+    monkeypatch.undo()
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_service(make().decoder, folder)
+    assert done and {path.name for path in folder.iterdir()} == names and list(tmp_path.iterdir()) == [folder]
     (folder / "notes.txt").write_text("mine")
     for place, message in [
         (folder, "holds something else, notes.txt among it"),

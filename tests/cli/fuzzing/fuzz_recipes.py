@@ -58,7 +58,7 @@ VALID = (*DATA, "data/valid.bin", "data/valid.idx", "model.pt")
 SCORE = (*DATA, "model.pt", "text.txt")
 SPLIT = f"{MODEL} --split valid"
 KNOWN = "--path known.pt --data known"
-IN_CONTEXT = ("known/valid.context.*", "known/valid.bin")
+IN_CONTEXT = ("known/valid.contexts", "known/valid.bin")
 PREPARED = ("--threshold", "--max-relations", "--max-definition", "--keep-entries")
 PREPROCESS = f"preprocess --train text.txt --valid text.txt --dest dest {LEXICON}"
 CONTEXTS = f"{PREPROCESS} --context-train topics.tsv --context-valid topics.tsv --context-numeric year --context-cyclic hour:24"
@@ -66,7 +66,7 @@ FROM = f"preprocess --vocabulary-from data --test text.txt --dest dest {LEXICON}
 SLICE = "preprocess --dataset news-2007 --from sources --dest out --lexicon-path none --tokens 30,20,20"
 # not those that are a user's own
 DEST = ("dest/train.*", "dest/valid.*", "dest/lexicon-tables*", "dest/dict.txt", "dest/binarised.json", "dest/*.log", "dest/.*")
-ARRAYS = ("dest/*.context.safetensors",)
+ARRAYS = ("dest/*.contexts",)
 LOGGED = r"(?:loss|ppl|Evaluated|Perplexity:) ([\d.,]+\d)"
 RECIPES: dict[str, Recipe] = {
     "user-dir": Recipe("user-dir"),
