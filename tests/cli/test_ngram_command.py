@@ -162,5 +162,5 @@ def test_what_cannot_be_done_says_why(commands, ours, corpus, models, ngram, tmp
     make = ["ngram", "--data", corpus / "data", "--dest"]
     assert "--order 11: expected 1 to 10" in ours(*make, tmp_path / "n", "--order", "11", code=1)
     assert "expected a whole number, 1 or more" in ours(*make, tmp_path / "n", "--order", "0", code=1)
-    assert "none.bin not found" in ours(*make, tmp_path / "n", "--split", "none", code=1)
+    assert "none.idx not found" in ours(*make, tmp_path / "n", "--split", "none", code=1)
     assert not (tmp_path / "n").exists()
