@@ -44,7 +44,7 @@ class Plan(NamedTuple):
         name: of their folders, before what sets them apart
         model: options of the model
         lexicon: --lexicon-path of the tables, or None
-        begins: checkpoints below the folder of work that it begins with, by seed; none: it begins anew
+        begins: runs of another row whose checkpoints it begins with, by seed; none: it begins anew
     """
 
     name: str
@@ -53,7 +53,7 @@ class Plan(NamedTuple):
     model: list[str]
     scale: Scale
     lexicon: str | None
-    begins: dict[int, str]
+    begins: dict[int, dict[str, Any]]
 
 
 def main() -> None:
@@ -171,12 +171,12 @@ def figures_of(args, row: Row, scale: Scale, rows: dict[str, Any]) -> dict[str, 
     return {"preset": preset, "setting": setting, "paper": paper, "runs": runs, "tried": tried}
 
 
-def begins_of(args, row: Row, rows: dict[str, Any]) -> dict[int, str]:
-    """Return the checkpoints of the row that this one begins with, by seed; refuse that there is none of a seed."""
+def begins_of(args, row: Row, rows: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    """Return the runs of the row that this one begins with, by seed; refuse that there is no checkpoint of a seed."""
     if not row.after:
         return {}
-    found = {run["seed"]: run["checkpoint"] for run in rows.get(row.after, {"runs": []})["runs"]}
-    if lacking := [seed for seed in args.seeds if seed not in found or not (args.workdir / found[seed]).is_file()]:
+    found = {run["seed"]: run for run in rows.get(row.after, {"runs": []})["runs"]}
+    if lacking := [seed for seed in args.seeds if seed not in found or not (args.workdir / found[seed]["checkpoint"]).is_file()]:
         sys.exit(f"{row.label} begins with {row.after} of seed {lacking[0]}: train that here first")
     return found
 
@@ -228,14 +228,18 @@ def trained(args, plan: Plan, setting: dict[str, Any], seed: int) -> dict[str, A
     updates = plan.scale.updates
     save = args.workdir / args.scale / "-".join([*parts, str(updates)] if updates else parts)
     options = training_options(plan.model, plan.scale, setting, seed, args.validations)
-    options += ["--finetune-from-model", f"{WORKDIR}/{plan.begins[seed]}"] if plan.begins else []
+    begin = plan.begins[seed] if plan.begins else None
+    options += ["--finetune-from-model", f"{WORKDIR}/{begin['checkpoint']}"] if begin else []
     made = {"machine": machine(), "updates": updates, "in_bf16": args.in_bf16, "options": shlex.join(options)}
     made |= {"lexicon_path": plan.lexicon} if plan.lexicon else {}
     with held(save):
         made = train_in(save, plan.data, plan.program, options, made)
     checkpoint = str((save / "checkpoint_best.pt").relative_to(args.workdir))
     cost = json.loads((save / COST).read_text()) if (save / COST).exists() else None
-    return {"setting": setting, "seed": seed, **figures(save / LOG), "made": made, "cost": cost, "checkpoint": checkpoint}
+    found = figures(save / LOG)
+    if begin:  # updates in all
+        found["curve"] = [(begin["updates"] + updates, ppl) for updates, ppl in found["curve"]]
+    return {"setting": setting, "seed": seed, **found, "made": made, "cost": cost, "checkpoint": checkpoint}
 
 
 def train_in(save: Path, data: Path, program: str, options: list[str], made: dict[str, Any]) -> dict[str, Any]:

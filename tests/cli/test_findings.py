@@ -444,6 +444,14 @@ def test_averaging_begins_with_the_33rd_epoch():
     assert round(run["valid"], 1) == 153.6
 
 
+def test_finetuning_brings_nothing_and_ends_by_its_rule():
+    first, second = (rows_of("awd-finetuned-ptb-awd-long")[label]["runs"][0] for label in ("AWD-LSTM", "finetuned"))
+    assert [round(run["valid"], 1) for run in (first, second)] == [154.9, 155.9]
+    assert first["test"] < second["test"] and first["uniform"]["test"] < second["uniform"]["test"]
+    epochs = [ppl for updates, ppl in second["curve"] if (updates - first["updates"]) % 830]
+    assert len(epochs) == 20 and epochs[-1] > min(epochs[:-6]) and epochs[-2] < min(epochs[:-7])
+
+
 def test_dropped_weights_are_worth_something_in_a_longer_training():
     whole, without = (rows_of("awd-averages-ptb-awd-long")[label]["runs"][0] for label in ("AWD-LSTM", "no dropped weights"))
     worth = [without[key] / whole[key] - 1 for key in ("valid", "test")]

@@ -273,6 +273,7 @@ def test_a_row_begins_with_the_models_of_another(commands, texts, tmp_path):
     rows = json.loads((tmp_path / "awd-finetuned-ptb-awd-long.json").read_text())["rows"]
     (first,), (second,) = (rows[label]["runs"] for label in ("AWD-LSTM", "finetuned"))
     assert second["made"]["options"].endswith(f" --finetune-from-model WORKDIR/{first['checkpoint']}")
+    assert [row["curve"][-1][0] for row in (first, second)] == [2, 4] and second["updates"] == 2
     log = (tmp_path / second["checkpoint"]).with_name("train.log").read_text()
     assert f"loading pretrained model from {tmp_path / first['checkpoint']}: " in log
 
