@@ -16,7 +16,7 @@ from fairseq_groc.errors import DataError
 from fairseq_groc.lexicon.tables_file import FOLDER
 
 SCRATCH = ".preprocess-unfinished"
-TEXTS = re.compile(r"(train|valid\d*|test\d*)\.(bin|idx|contexts|context\.(safetensors|(categories|numbers)\.npy))|context\.json")
+TEXTS = re.compile(r"(train|valid\d*|test\d*)\.(bin|idx|contexts|context\.(categories|numbers)\.npy)|context\.json")
 LAST = ["dict.txt", FILE]  # without the dictionary nothing is read, and the note says that all is there
 logger = logging.getLogger(__name__)
 
