@@ -45,7 +45,7 @@ def explain(word: dict[str, Any], lexicon: str) -> str:
     if definition["words"]:
         lines.append(f"  definition   {' '.join(definition['words'])}  ({definition['source']})")
     if not relations and not definition["words"]:
-        lines.append(f"  not in the lexicon ({lexicon}): its spelling alone")
+        lines.append(f"  nothing of the lexicon ({lexicon}): its spelling alone")
     return "\n".join(map(escaped, lines))
 
 

@@ -19,11 +19,7 @@ _SUFFIX = ".contexts"  # safetensors; with a second point fairseq-train would ta
 
 
 def path_of(prefix: Path) -> Path:
-    """Return the file of a split's contexts.
-
-    Args:
-        prefix: of the text: its path without .bin
-    """
+    """Return the file of a split's contexts, by the prefix of the text: its path without .bin."""
     return Path(f"{prefix}{_SUFFIX}")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from fairseq import utils
-from fairseq.data import Dictionary
+from fairseq.data import ConcatDataset, Dictionary
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import register_task
 
@@ -173,6 +173,8 @@ class WordnetLexiconTask(StreamTask, ResumedTask):
         path = os.path.join(folder, split)
         lines = open_text(path, self.dictionary, self.cfg.dataset_impl, combine)
         independent = str(self.cfg.sample_break_mode) == "eos"
+        if isinstance(lines, ConcatDataset) and self.schema is not None and not self.cfg.context:
+            raise OptionError(f"{path} has further parts, and contexts are of one text each: name the texts (--valid-subset)")
         contexts = self.contexts_of(Path(path), lines.sizes)
         self.datasets[split] = StreamDataset(lines, split, self.dictionary, independent, carries_state=True, contexts=contexts)
         logger.info(f"{path}: {len(lines):,} lines, {self.datasets[split].num_tokens_total:,} tokens")

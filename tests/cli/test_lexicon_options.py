@@ -48,7 +48,7 @@ def test_negative_limits_are_refused(ours, folder, option, name):
 def test_explain_asks_several_lexicons(ours, glossary):
     output = ours("explain", "nasa", "cat", "gnu", "--lexicon-path", glossary, *MINI)
     assert "relation     agency  (glossary.tsv:1)" in output and "relation     feline  (mini.tsv:1)" in output
-    assert "not in the lexicon (glossary.tsv, then mini.tsv)" in output
+    assert "nothing of the lexicon (glossary.tsv, then mini.tsv)" in output
 
 
 def test_explain_shows_letters_and_escapes_what_a_terminal_obeys(ours, tmp_path):

@@ -154,7 +154,7 @@ def test_explain(commands, corpus):
 
 def test_explain_writes_what_it_shows(ours, tmp_path):
     shown = ours("explain", "cat", "zz", "--lexicon-path", "tests/fixtures/mini.tsv", "--out", tmp_path / "cat.json")
-    assert "not in the lexicon (mini.tsv): its spelling alone" in shown and (tmp_path / "cat.png").stat().st_size > 1000
+    assert "nothing of the lexicon (mini.tsv): its spelling alone" in shown and (tmp_path / "cat.png").stat().st_size > 1000
     cat, zz = json.loads((tmp_path / "cat.json").read_text())["words"]
     assert cat["characters"] == ["^", "c", "a", "t", "$"] and cat["relations"][0] == {"word": "feline", "source": "mini.tsv:1"}
     assert cat["definition"] == {"words": ["a", "small", "domesticated", "animal", "with", "fur"], "source": "mini.tsv:1"}

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cli_helpers import WORDS, write
+from cli_helpers import PLUGIN, TRAINING, WORDS, small, write
 from fairseq.data import Dictionary
 
 from fairseq_groc.contexts.arrays import open_contexts
@@ -84,6 +84,13 @@ def test_contexts_go_with_their_texts(ours, options, texts, caplog):
     left = {path.name for path in data.iterdir() if "context" in path.name}
     assert left == {"train.context.txt"} and "has no longer test.bin, test.contexts, test.idx" in caplog.text
     assert open_contexts(data / "train", np.array([1])) is None
+
+
+def test_contexts_of_several_texts_are_not_combined(commands, options, texts):
+    commands.preprocess(*options, *KINDS)
+    given = ["--context-dim", "2", "--combine-valid-subsets", "--save-dir", texts / "save"]
+    output = commands.fails("fairseq-train", texts / "data", *PLUGIN, *TRAINING, *small(*given))
+    assert "data/valid has further parts, and contexts are of one text each: name the texts (--valid-subset)" in output
 
 
 def test_a_test_text_alone_has_contexts(ours, options, texts):
