@@ -170,13 +170,16 @@ def text_size(args: Namespace, dataset: StreamDataset) -> Size:
     symbols, symbol = dataset.dictionary.symbols, args.remove_bpe or "none"
     if not args.raw:
         check_symbol(symbol, symbols)
-        return size_of(raw_lines(dataset.lines, symbols, symbol))
+        made = list(raw_lines(dataset.lines, symbols, symbol))
+        if symbol == "sentencepiece" and any(map(BYTE.search, made)):
+            raise OptionError("--remove-bpe does not put pieces of bytes (<0xE2>) together: give --raw FILE")
+        return size_of(made)
     lines = list(read_lines(args.raw))
     if len(lines) != len(dataset):
         raise OptionError(f"--raw {args.raw}: {len(lines):,} lines, and the text of '{dataset.name}' has {len(dataset):,}")
     pieces = pieces_of(symbols)
     marked = "none" if pieces is None else pieces.symbol
-    if marked is not None and not any(map(BYTE.match, symbols)):  # other marks, and bytes, are no letters of the text
+    if marked is not None:  # other marks are no letters of the text
         check_raw(lines, raw_lines(dataset.lines, symbols, marked), str(args.raw), dataset.dictionary.unk_word)
     return size_of(lines)
 

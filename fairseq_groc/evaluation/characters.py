@@ -12,7 +12,7 @@ from fairseq_groc.errors import OptionError, shown
 # how pieces of words are marked, by what --remove-bpe calls it
 MARKS = {"sentencepiece": re.compile("\u2581"), "@@ ": re.compile(r".+@@$")}
 OTHERS = re.compile(r"##.|\u0120|.+</w>$|\uffed.|.+\uffed$")  # of wordpieces, GPT-2's bytes, words' ends, OpenNMT's joiners
-BYTE = re.compile(r"<0x[0-9A-F]{2}>$")
+BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 FEWEST = 0.01  # of a vocabulary's words that have marks, if it is one of pieces
 
 
@@ -64,20 +64,14 @@ def check_symbol(symbol: str, symbols: Sequence[str]) -> None:
 
 
 def raw_lines(lines: Iterable[Any], symbols: Sequence[str], symbol: str = "none") -> Iterator[str]:
-    """Yield binarised lines as the text that they were made from.
+    """Yield binarised lines as the text that they were made from; bytes as pieces stay as they are.
 
     Args:
         lines: the numbers of their words
         symbol: how pieces are put together, as fairseq's ``--remove-bpe`` has it
-
-    Raises:
-        OptionError: bytes as pieces, which it leaves as they are.
     """
     for line in lines:
-        words = [symbols[token] for token in line.tolist() if token != EOS]
-        if symbol == "sentencepiece" and any(BYTE.match(word) for word in words):
-            raise OptionError("--remove-bpe does not put pieces of bytes (<0xE2>) together: give --raw FILE")
-        yield post_process(" ".join(words), symbol)
+        yield post_process(" ".join(symbols[token] for token in line.tolist() if token != EOS), symbol)
 
 
 def check_raw(raw: Sequence[str], pieces: Iterable[str], name: str, unknown: str) -> None:
@@ -85,12 +79,12 @@ def check_raw(raw: Sequence[str], pieces: Iterable[str], name: str, unknown: str
 
     Args:
         raw, pieces: the lines as they were, and as they were binarised, put together where that is known
-        unknown: what stands for an unknown word; lines with one are not compared
+        unknown: what stands for an unknown word; lines with one, or with pieces of bytes, are not compared
 
     Raises:
         OptionError: with both numbers.
     """
-    pairs = [pair for pair in zip(raw, pieces, strict=True) if unknown not in pair[1]]
+    pairs = [pair for pair in zip(raw, pieces, strict=True) if unknown not in pair[1] and not BYTE.search(pair[1])]
     ours, theirs = (sum(len("".join(pair[side].split())) for pair in pairs) for side in (0, 1))
     if abs(ours - theirs) > 0.1 * theirs:
         raise OptionError(f"--raw {name}: {ours:,} characters besides blanks, and the pieces have {theirs:,}: another text")

@@ -10,7 +10,7 @@ from torch import Tensor
 from fairseq_groc.contexts.schema import Contexts, Schema
 from fairseq_groc.contexts.variables import Variable
 from fairseq_groc.data.stream_dataset import StreamDataset
-from fairseq_groc.errors import OptionError
+from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.scoring import Place, blocks
 from fairseq_groc.modules.probabilities import is_impossible, numbers_of
 
@@ -60,6 +60,9 @@ def line_scores(model: Any, dataset: StreamDataset, contexts: Sequence[Contexts]
     Args:
         contexts: each of all lines, or one for every line
         batch_size, block: as ``token_scores`` has them
+
+    Raises:
+        DataError: a line is impossible.
     """
     scores = torch.zeros(len(dataset), len(contexts), dtype=torch.float64)
     for place, given in enumerate(contexts):
@@ -67,7 +70,9 @@ def line_scores(model: Any, dataset: StreamDataset, contexts: Sequence[Contexts]
             for lines, _, lprobs in token_scores(model, dataset, batch_size, block):
                 real = (lines >= 0).cpu()  # a batch may have rows without a line
                 scores[lines.cpu()[real], place] += lprobs.double().sum(1).cpu()[real]
-    return scores.masked_fill(is_impossible(scores), -torch.inf)
+    if len(lost := is_impossible(scores).any(1).nonzero()):
+        raise DataError(f"line {int(lost[0]) + 1} of '{dataset.name}' has words that the model has not, and is impossible")
+    return scores
 
 
 def word_gains(

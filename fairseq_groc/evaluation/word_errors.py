@@ -65,14 +65,13 @@ def tuned_weights(nbest: NBest, features: Floats, errors: NDArray[np.int64], cho
 
     candidates = []
     for begin in (*np.eye(len(scale))[:-1], np.array([1.0] * (len(scale) - 1) + [0.0])):  # the last feature is no score
-        candidates.append(begin)
-        candidates.append(_minimum(risk, begin))
+        candidates += [begin, _minimum(risk, begin)]
+    if not constant.all():  # nothing says what these are worth where they differ
+        candidates = [kept for one in candidates if (kept := np.where(constant, 0.0, one)).any()]
     quality = [
         (total_errors(nbest, features, errors, chosen, one / scale), float(risk(torch.from_numpy(one)))) for one in candidates
     ]
     best: Floats = candidates[quality.index(min(quality))] / scale
-    if not constant.all():
-        best[constant] = 0.0  # nothing says what they are worth where they differ
     unit = np.abs(best[0]) or np.abs(best).max()  # the first feature's weight is 1, if it has any
     return best / unit if unit > 0 else best
 

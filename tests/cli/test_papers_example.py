@@ -195,14 +195,14 @@ def test_speed_is_measured_at_the_shares_that_its_rows_say(monkeypatch):
 def test_options_of_every_row_and_scale_are_taken(monkeypatch):
     monkeypatch.syspath_prepend(PAPERS)
     names = runpy.run_path(str(PAPERS / "run.py"))
-    typed = {}  # one of those that name the same options
+    typed = {}  # one of those that differ in numbers alone
     for experiment, scale in itertools.product(names["EXPERIMENTS"].values(), names["SCALES"].values()):
         rows = [row for row in experiment.rows if not row.after or "nt_asgd" in scale.training]
         for row, dataset in itertools.product(rows, experiment.datasets):
             model = names["model_options"](Namespace(in_bf16=True), names["preset_of"](row, dataset), scale)
             training = names["training_options"](row.options.split(), scale, {}, 1, 4)
             words = ["data", *PLUGIN, *map(str, (*model, *training)), "--criterion", "chunked_cross_entropy"]
-            typed[frozenset(word for word in words if word.startswith("--"))] = words
+            typed[frozenset(word for word in words if not re.fullmatch(r"[-\d.e\[\], ]+", word))] = words
     for words in typed.values():
         assert options.parse_args_and_arch(options.get_training_parser(), input_args=words).arch == "groc_lstm_lm"
 

@@ -155,7 +155,7 @@ def test_an_output_without_the_letter_is_one_line(corpus, models, tmp_path, monk
     text.write_text("na\N{LATIN SMALL LETTER I WITH DIAERESIS}ve\n", encoding="utf-8")
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "ascii"))
     assert main([*map(str, ("score", text, *wheres(corpus, models["tied"])))]) == 1
-    message = r"error: the output is in ascii, which lacks '\xef': set PYTHONIOENCODING=utf-8"
+    message = r"error: the output in ascii lacks '\xef': set PYTHONIOENCODING=utf-8:surrogateescape"
     assert capsys.readouterr().err.splitlines()[-1] == message
 
 

@@ -109,8 +109,11 @@ def test_what_does_not_fit_the_pieces_is_refused(pieces, evaluated, tmp_path):
     assert (report["characters"], report["bytes"]) == (34, 35)
     data = pieces(["▁the <0xE2> <0x96> ▁cat"])
     assert "pieces of bytes" in evaluated(data, "--remove-bpe", "sentencepiece", code=1)
-    short.write_text("the\N{BLACK SQUARE} cat <s>\n")
-    assert evaluated(data, "--raw", short)[0]["characters"] == 13  # bytes are not compared, and symbols are letters there
+    data = pieces(["▁the <0xE2> <0x96> ▁cat", "▁the ▁cat"])
+    short.write_text("the\N{BLACK SQUARE} cat <s>\nthe cat\n")
+    assert evaluated(data, "--raw", short)[0]["characters"] == 21  # bytes are not compared, and symbols are letters there
+    short.write_text("the\N{BLACK SQUARE} cat\nthe cat and much else\n")
+    assert "17 characters besides blanks, and the pieces have 6:" in evaluated(data, "--raw", short, code=1)
     data = pieces(["the <unk> sat", "the cat"])
     short.write_text("the extraordinarily unlikely sat\nthe cat\n")
     assert evaluated(data, "--raw", short)[0]["characters"] == 41  # letters that are not known are not compared

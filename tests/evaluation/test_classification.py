@@ -50,14 +50,18 @@ def test_posterior_is_bayes_rule(tau):
     np.testing.assert_allclose(log_posterior(S), np.log([by_hand(row) for row in S]), rtol=1e-12)
 
 
+class Text(list):
+    name = "valid"
+
+
 def test_a_line_with_an_impossible_word_is_impossible(monkeypatch):
     lines, words = torch.tensor([1, -1, 0]), torch.tensor([[-1.0, -2.0], [0.0, 0.0], [LOG_ZERO, -2.0]])
     monkeypatch.setattr(in_context, "in_context", lambda *_: nullcontext())
-    monkeypatch.setattr(in_context, "token_scores", lambda *_: iter([(lines, None, words)]))
-    likelihoods = in_context.line_scores(None, range(2), [None] * 2, 3, 2).numpy()
-    assert likelihoods.tolist() == [[-math.inf] * 2, [-3.0] * 2]
-    with pytest.raises(DataError, match="line 1 has a likelihood of -inf"):
-        log_posterior(likelihoods)
+    monkeypatch.setattr(in_context, "token_scores", lambda *_: [(lines, None, words)])
+    with pytest.raises(DataError, match="line 1 of 'valid' has words that the model has not"):
+        in_context.line_scores(None, Text([None] * 2), [None], 3, 2)
+    words[2, 0] = -3.0
+    assert in_context.line_scores(None, Text([None] * 2), [None], 3, 2).tolist() == [[-5.0], [-3.0]]
 
 
 def test_a_text_without_a_label_is_refused(tmp_path):

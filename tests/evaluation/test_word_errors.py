@@ -61,6 +61,9 @@ def test_what_is_one_number_within_each_utterance_weighs_nothing(mixed):
     more = np.column_stack([features, np.repeat(np.random.default_rng(1).normal(0, 1e3, 100), 8) / 3])
     weights = tuned_weights(nbest, more, errors, np.ones(len(errors), bool))
     assert weights[3] == 0 and np.abs(weights).max() < 1e6
+    worst = np.tile(np.arange(5), 20)  # the constant alone would leave the first hypothesis of each, and no error
+    wrong = np.column_stack([worst, np.repeat(np.arange(20.0), 5), np.full(100, 5.0)])
+    assert tuned_weights(nbest_of(20, 5, wrong), wrong, worst, np.ones(100, bool)).tolist() == [1, 0, 0]
 
 
 def test_only_the_chosen_utterances_count(mixed):
