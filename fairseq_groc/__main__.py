@@ -102,8 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except GrocError as error:
         code = _refused(str(error))
     except UnicodeEncodeError as error:
-        letter = error.object[error.start]
-        code = _refused(f"the output in {error.encoding} lacks {letter!a}: set PYTHONIOENCODING=utf-8:surrogateescape")
+        code = _refused(f"{error.encoding} lacks {error.object[error.start]!a}: set PYTHONIOENCODING=utf-8:surrogateescape")
     except RuntimeError as error:
         if type(error).__name__ != "OutOfMemoryError":  # PyTorch's
             raise

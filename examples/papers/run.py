@@ -238,7 +238,7 @@ def trained(args, plan: Plan, setting: dict[str, Any], seed: int) -> dict[str, A
     cost = json.loads((save / COST).read_text()) if (save / COST).exists() else None
     found = figures(save / LOG)
     if begin:  # updates in all
-        found["curve"] = [(begin["updates"] + updates, ppl) for updates, ppl in found["curve"]]
+        found["curve"] = [(begin["updates"] + place, ppl) for place, ppl in found["curve"]]
     return {"setting": setting, "seed": seed, **found, "made": made, "cost": cost, "checkpoint": checkpoint}
 
 

@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from fairseq.utils import import_user_module
 from torch import Tensor
@@ -170,10 +171,10 @@ def text_size(args: Namespace, dataset: StreamDataset) -> Size:
     symbols, symbol = dataset.dictionary.symbols, args.remove_bpe or "none"
     if not args.raw:
         check_symbol(symbol, symbols)
-        made = list(raw_lines(dataset.lines, symbols, symbol))
-        if symbol == "sentencepiece" and any(map(BYTE.search, made)):
+        of_bytes = [number for number, word in enumerate(symbols) if BYTE.fullmatch(word)]
+        if symbol == "sentencepiece" and np.isin(dataset.text, of_bytes).any():
             raise OptionError("--remove-bpe does not put pieces of bytes (<0xE2>) together: give --raw FILE")
-        return size_of(made)
+        return size_of(raw_lines(dataset.lines, symbols, symbol))
     lines = list(read_lines(args.raw))
     if len(lines) != len(dataset):
         raise OptionError(f"--raw {args.raw}: {len(lines):,} lines, and the text of '{dataset.name}' has {len(dataset):,}")

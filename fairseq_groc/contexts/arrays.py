@@ -14,7 +14,8 @@ from fairseq_groc.errors import DataError
 from fairseq_groc.tensor_file import open_tensors, save_tensors
 
 AGAIN = "Preprocess the text again with its --context-train, --context-valid or --context-test."
-EARLIER = "context.json"  # beside two arrays for each split
+FORMAT = 2  # raise whenever the file or the meaning of what is in it changes
+EARLIER = "context.json"  # of format 1, beside two arrays for each split
 _SUFFIX = ".contexts"  # safetensors; with a second point fairseq-train would take that of valid1 for one more text
 
 
@@ -32,7 +33,7 @@ def write_contexts(prefix: Path, contexts: SplitContexts, lengths: NDArray[Any])
     """
     known = {of: [variable.as_dict() for variable in getattr(contexts, of)] for of in ("variables", "earlier")}
     arrays = {name: torch.tensor(getattr(contexts, name)) for name in ("categories", "numbers")}
-    save_tensors(path_of(prefix), arrays, {"text": _digest(lengths), **known})
+    save_tensors(path_of(prefix), arrays, {"format": FORMAT, "text": _digest(lengths), **known})
 
 
 def open_contexts(prefix: Path, lengths: NDArray[Any]) -> SplitContexts | None:
@@ -71,6 +72,8 @@ def _opened(path: Path) -> tuple[SplitContexts, str]:
     """Return what a file has: contexts, and the digest of the text that they are of."""
     try:
         header, tensors = open_tensors(path)
+        if header["format"] != FORMAT:
+            raise ValueError(f"format {header['format']}, expected {FORMAT}")
         own, earlier = (tuple(map(Variable.from_dict, header[of])) for of in ("variables", "earlier"))
         categories, numbers = (tensors[name].numpy() for name in ("categories", "numbers"))
         contexts, text = SplitContexts(str(path).removesuffix(_SUFFIX), own, categories, numbers, earlier), str(header["text"])

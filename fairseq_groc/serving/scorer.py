@@ -102,7 +102,7 @@ class Scorer:
     ):
         self._made_of = path, data, open_vocabulary, new_word_mass, lexicon_path, device, dict(options)
         self._lexicon_path = lexicon_path
-        self._looking = threading.Lock()  # a lexicon is opened once, and has one reader at a time
+        self.looking = threading.Lock()  # a lexicon is opened once, and has one reader at a time
         with at_least(WARNINGS):
             self._hub = loading.load(path, data, device, **_task_options(options))
         self.model = self._hub.models[0]
@@ -204,7 +204,7 @@ class Scorer:
     def _looked_up(self, words: Sequence[str]) -> dict[str, Entry]:
         if not words:
             return {}
-        with self._looking:
+        with self.looking:
             entries: dict[str, Entry] = self.decoder.entries_of(words, self._lexicon)
             return entries
 
@@ -228,7 +228,7 @@ class Scorer:
     def _score_open(self, texts: Sequence[str], contexts: Contexts | None) -> list[LineScore]:
         assert self.open is not None
         own = [None if contexts is None else contexts.of_lines(np.array([i])) for i in range(len(texts))]
-        with self._looking, self.gate.writing():
+        with self.looking, self.gate.writing():
             return [LineScore(*self.open.score(text, context)) for text, context in zip(texts, own, strict=True)]
 
     def _contexts(self, context: Context, lines: int) -> Contexts:

@@ -170,7 +170,7 @@ class Stream:
         scorer, paid, new = self._scorer, 0.0, number is None
         assert scorer.open is not None
         if new:
-            with scorer._looking, scorer.gate.writing():
+            with scorer.looking, scorer.gate.writing():
                 if scorer.vocabularies.number(word, self._allowed) is None:
                     paid = scorer.open.meet(word)
                 else:

@@ -1,7 +1,9 @@
 """Places that cannot be written to: found before the work where they can be, and nothing half-written stays."""
 
 import io
+import json
 import logging
+import math
 import os
 import resource
 import shutil
@@ -150,12 +152,17 @@ def test_a_reader_that_has_enough_is_no_error(corpus, models, tmp_path):
     assert process.returncode == 141 and "BrokenPipe" not in error and "Traceback" not in error
 
 
+def test_numbers_that_json_lacks(tmp_path):
+    write_json(tmp_path / "r.json", [math.inf, -math.inf, math.nan, 0.5])
+    assert json.loads((tmp_path / "r.json").read_text()) == ["inf", "-inf", None, 0.5]
+
+
 def test_an_output_without_the_letter_is_one_line(corpus, models, tmp_path, monkeypatch, capsys):
     text = tmp_path / "text.txt"
     text.write_text("na\N{LATIN SMALL LETTER I WITH DIAERESIS}ve\n", encoding="utf-8")
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "ascii"))
     assert main([*map(str, ("score", text, *wheres(corpus, models["tied"])))]) == 1
-    message = r"error: the output in ascii lacks '\xef': set PYTHONIOENCODING=utf-8:surrogateescape"
+    message = r"error: ascii lacks '\xef': set PYTHONIOENCODING=utf-8:surrogateescape"
     assert capsys.readouterr().err.splitlines()[-1] == message
 
 

@@ -96,6 +96,7 @@ def test_contexts_of_an_earlier_version_are_refused(folder):
 
 
 def test_a_file_of_other_tensors_is_refused(folder):
-    save_tensors(folder / "train.contexts", {"categories": torch.zeros(3, 1)}, {"text": ""})
-    with pytest.raises(DataError, match="cannot be read .*Preprocess the text again"):
-        open_contexts(folder / "train", LENGTHS["train"])
+    for header, message in (({"text": ""}, "format"), ({"format": 3}, "format 3, expected 2"), ({"format": 2}, "variables")):
+        save_tensors(folder / "train.contexts", {"categories": torch.zeros(3, 1)}, header)
+        with pytest.raises(DataError, match=f"cannot be read .*{message}.*Preprocess the text again"):
+            open_contexts(folder / "train", LENGTHS["train"])

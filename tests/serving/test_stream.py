@@ -273,7 +273,7 @@ def test_a_word_waits_for_the_reader_of_the_lexicon(make):
     scorer = make(open_mass="0.1")
     stream = scorer.stream()
     with ThreadPoolExecutor() as pool:
-        with scorer._looking:
+        with scorer.looking:
             waiting = [pool.submit(stream.score, "okapi"), pool.submit(scorer.score, ["tapir"])]
             assert wait(waiting, 0.3).done == set() and "okapi" not in scorer.words
         assert all(math.isfinite(part) for part in (waiting[0].result(20), waiting[1].result(20)[0].log_probability))
