@@ -26,7 +26,7 @@ from fairseq_groc.data.lexicon_tables import make_tables
 from fairseq_groc.data.numbering import Numbering, Text
 from fairseq_groc.data.piece_marks import check_mark, mark_of
 from fairseq_groc.data.stream_dataset import open_text
-from fairseq_groc.data.text import Unseparated, checked, cleaner, decoded, read_lines
+from fairseq_groc.data.text import Unseparated, checked, cleaner, cleaning, decoded, read_lines, warn_of_cleaning
 from fairseq_groc.data.word_list import listed_dictionary
 from fairseq_groc.dictionary import real_words
 from fairseq_groc.errors import DataError, OptionError
@@ -96,7 +96,7 @@ def run(args: Namespace) -> None:
         tables = make_tables(made, args, mark)
         trained = trained_on(texts, dictionary, earlier)
         mask = None if trained is None else np.array([word in trained for word in dictionary.symbols])
-        note_folder(made, dictionary.symbols, mask, mark)
+        note_folder(made, dictionary.symbols, mask, mark, cleaning(args.tokenize, args.lower))
         for name, arrays in contexts.items():
             write_contexts(made / name, arrays, np.asarray(texts[name].lengths))
     report(texts, dictionary, trained, tables)
@@ -131,6 +131,9 @@ def check(args: Namespace) -> tuple[Path, dict[str, str]]:
         raise OptionError("--threshold has no meaning where a vocabulary is given")
     if args.vocabulary and args.new_words_from:
         raise OptionError("--new-words-from would change --vocabulary FILE: give --vocabulary-from DIR")
+    if given and not args.dataset:
+        folder = args.vocabulary_from or Path(args.vocabulary).parent
+        warn_of_cleaning(next(iter(splits.values())), cleaning(args.tokenize, args.lower), folder)
     return dest, splits
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from fairseq_groc.arguments import add_adapter_arguments, add_cleaning, add_lexicon_path, add_model, fields_of_context, positive
 from fairseq_groc.contexts.schema import Contexts
-from fairseq_groc.data.text import Unseparated, cleaner, escaped
+from fairseq_groc.data.text import Unseparated, cleaner, cleaning, escaped, warn_of_cleaning
 from fairseq_groc.data.word_list import listed_words
 from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.evaluation.characters import pieces_of
@@ -45,6 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     _check(args)
+    warn_of_cleaning(args.text, cleaning(args.tokenize, args.lower), Path(args.data))
     marks = Unseparated()
     clean = marks.watch(cleaner(args.tokenize, args.lower))
     lines: Iterable[Line] = lines_of(args.text, args.field, args.context_fields, clean)

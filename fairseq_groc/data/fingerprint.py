@@ -21,7 +21,9 @@ from fairseq_groc.pieces import MARKS
 FILE = "binarised.json"
 
 
-def note_folder(folder: Path, words: Sequence[str], trained: NDArray[Any] | None, mark: str = "") -> None:
+def note_folder(
+    folder: Path, words: Sequence[str], trained: NDArray[Any] | None, mark: str = "", cleaning: Sequence[str] = ()
+) -> None:
     """Write, beside the texts that were just binarised, their checksums and the fingerprint of their dictionary.
 
     Args:
@@ -29,6 +31,7 @@ def note_folder(folder: Path, words: Sequence[str], trained: NDArray[Any] | None
         words: of the dictionary
         trained: mask (V) of the entries that the training text has; None: nobody knows
         mark: of pieces of words; nothing: the entries are whole words
+        cleaning: the options that the raw texts were cleaned with
     """
     texts = {path.stem: _checksum(path.with_suffix("")) for path in sorted(Path(folder).glob("*.bin"))}
     note: dict[str, Any] = {"dictionary": words_fingerprint(words), "texts": texts}
@@ -37,6 +40,8 @@ def note_folder(folder: Path, words: Sequence[str], trained: NDArray[Any] | None
         note["trained"] = edges.tolist()
     if mark:
         note["piece_mark"] = mark
+    if cleaning:
+        note["cleaning"] = list(cleaning)
     (Path(folder) / FILE).write_text(json.dumps(note) + "\n")
 
 
@@ -67,6 +72,18 @@ def piece_mark(folder: Path) -> str:
     if mark not in ("", *MARKS):
         raise _unreadable(Path(folder))
     return mark
+
+
+def noted_cleaning(folder: Path) -> list[str]:
+    """Return the options that a folder's raw texts were cleaned with; none: they were clean, or nothing says so.
+
+    Raises:
+        DataError: what is noted is not readable.
+    """
+    cleaning = _note(Path(folder)).get("cleaning", [])
+    if not isinstance(cleaning, list) or not all(isinstance(option, str) for option in cleaning):
+        raise _unreadable(Path(folder))
+    return cleaning
 
 
 def folder_dictionary(folder: Path) -> Dictionary:

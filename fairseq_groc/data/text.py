@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from fairseq_groc.data.fingerprint import noted_cleaning
 from fairseq_groc.dictionary import is_symbol
 from fairseq_groc.errors import DataError
 from fairseq_groc.files import has_mark
@@ -112,6 +113,21 @@ def cleaner(language: str | None, lower: bool) -> Callable[[str], str]:
         return " ".join((line.lower() if lower else line).split())
 
     return clean
+
+
+def cleaning(language: str | None, lower: bool) -> list[str]:
+    """Return what ``cleaner`` is told, as options."""
+    return [f"--tokenize {language}"] * bool(language) + ["--lower"] * lower
+
+
+def warn_of_cleaning(name: str, given: list[str], folder: Path) -> None:
+    """Say so, if the texts of a data folder were cleaned as this one is not: its words would be others."""
+    missing = [option for option in noted_cleaning(folder) if option not in given]
+    if missing:
+        how = " ".join(missing)
+        logger.warning(
+            f"{name}: {folder} was made with {how}, this text is read without. Give {how}, unless it is clean already."
+        )
 
 
 def _tokenizer(language: str) -> Callable[[str], str]:

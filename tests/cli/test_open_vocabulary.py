@@ -90,10 +90,14 @@ def test_raw_lines_over_a_list_of_words(commands, corpus, models, tmp_path):
     assert "end in a word" not in commands.ok(*made, "--tokenize", "en", "--lower")
     assert load_dictionary(data / "dict.txt").symbols[4:] == ["the", "cat", "sat", "hound", "."]
     where = ["--path", models["compositional_output"], "--data", data]
-    assert "end in a word with a mark" in commands.ok(*SCORE, raw, *where)
+    careless = commands.ok(*SCORE, raw, *where)
+    assert "end in a word with a mark" in careless
+    assert f"raw.txt: {data} was made with --tokenize en --lower, this text is read without. Give" in careless
+    union = ["scripts/preprocess.sh", "--vocabulary-from", data, "--test", raw, "--dest", tmp_path / "union", *LEXICON]
+    assert f"raw.txt: {data} was made with --lower, this text" in commands.ok(*union, "--tokenize", "en")
     output = commands.ok(*SCORE, raw, *where, "--tokenize", "en", "--lower")
     rows = rows_of(output)
-    assert [tokens for _, tokens in rows] == [5, 1, 7] and "\t'Sat, the hound!'\n" in output
+    assert [tokens for _, tokens in rows] == [5, 1, 7] and "\t'Sat, the hound!'\n" in output and "was made with" not in output
     expected = math.exp(-sum(score for score, _ in rows) / 13)
     assert f"3 lines, 13 tokens with their ends; perplexity {expected:.1f}" in output
     evaluated = commands.ok("python", "-m", "fairseq_groc", "evaluate", *where, "--sample-break-mode", "eos")
