@@ -40,7 +40,7 @@ def run(args: Namespace) -> None:
     if args.service is not None:
         write_service(decoder, args.service)
         adds = "adds words" if decoder.matrices.embedding.reads_spellings else "adds no words: each has a row"
-        print(f"{args.service}: {len(decoder.dictionary):,} words; {adds}")
+        print(f"{args.service}: {int(decoder.real_words().sum()):,} words; {adds}")
     else:
         _write_text(decoder, args.out)
 

@@ -63,7 +63,7 @@ def run(args: Namespace) -> None:
     if rough:
         lengths = ", ".join(map(str, rough))
         logger.warning(f"too few n-grams of {lengths} words to estimate their discounts: they have {FALLBACK}")
-    print(f"{args.dest}: order {args.order}, {len(text):,} tokens, {len(words):,} words, {size:,} bytes, {seconds:.1f} seconds")
+    print(f"{args.dest}: order {args.order}, {len(text):,} tokens, {sum(real_words(words)):,} words, {size:,} bytes, {seconds:.1f} seconds")
     found = {}
     for (of, split), other in texts.items():
         name = split if of == folder else str(of / split)

@@ -58,7 +58,8 @@ def test_it_scores_and_adds_words_by_pytorch_alone(ours, corpus, models, tmp_pat
     folder = tmp_path / "served"
     printed = ours("export", "--service", folder, *wheres(corpus, models[head]))
     composed = head == "compositional_output"
-    assert "words; adds words" in printed if composed else "adds no words: each has a row" in printed
+    count = len((corpus / "data" / "dict.txt").read_text().splitlines())
+    assert f"{count} words; {'adds words' if composed else 'adds no words: each has a row'}" in printed
     lines = (corpus / "other.txt").read_text(encoding="utf-8").splitlines()
     scorer = fairseq_groc.load(models[head], corpus / "data", lexicon_path=str(LEXICON[1]))
     expected = [score.log_probability for score in scorer.score(lines)]
