@@ -83,7 +83,7 @@ USER = Parser(prog=PROGRAM, add_help=False, allow_abbrev=False)
 USER.add_argument(
     "--user-dir", default=argparse.SUPPRESS, help="folder of a Python package to import first: parts and commands of your own"
 )
-USER.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help="show what is logged of the work")
+USER.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help="also show what fairseq and the package log")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

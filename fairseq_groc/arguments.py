@@ -82,20 +82,21 @@ def add_model(parser: argparse.ArgumentParser, context: bool = True) -> None:
     parser.add_argument("--path", required=True, help="checkpoint")
     parser.add_argument("--data", required=True, help="data folder with the vocabulary, and the text if the command reads one")
     parser.add_argument("--any-lexicon", action="store_true", help="the data's lexicon may be another than the checkpoint's")
-    parser.add_argument("--draw-new-rows", action="store_true", help="words without a row: draw one like the others")
+    parser.add_argument("--draw-new-rows", action="store_true", help="give words without a row one drawn like the trained rows")
     parser.add_argument("--cpu", action="store_true", help="compute on the CPU even if there is a GPU")
     if context:
-        parser.add_argument("--context", metavar="NAME=VALUE,...", help="of all lines, in place of the data's; missing: unknown")
+        what = "context of all lines, in place of the data's; missing: nothing is known"
+        parser.add_argument("--context", metavar="NAME=VALUE,...", help=what)
 
 
 def add_text(parser: argparse.ArgumentParser, split: str = "test") -> None:
     """Add what says which checkpoint reads which text: ``loading.open_split`` takes it."""
-    _add_texts(parser, default=split, help="which text of it")
+    _add_texts(parser, default=split, help="text of --data, as in valid or test")
 
 
 def add_texts(parser: argparse.ArgumentParser, split: str = "test") -> None:
     """Add what says which checkpoint reads which texts: ``named_texts`` and ``loading.open_model`` take it."""
-    several = "which text of it; several, by name, are read one after the other, and words are encoded once"
+    several = "text of --data, as in valid or test; several, by name, are read one after the other, and words are encoded once"
     _add_texts(parser, default=[split], nargs="+", metavar="[NAME=]SPLIT", help=several)
 
 
@@ -170,7 +171,9 @@ def add_lexicon_options(parser: argparse.ArgumentParser) -> None:
     add_lexicon_path(parser, "this machine's WordNet")
     parser.add_argument("--max-relations", type=natural, default=MAX_RELATIONS, help="related words a word at most")
     parser.add_argument("--max-definition", type=natural, default=MAX_DEFINITION, help="words of its gloss at most")
-    parser.add_argument("--keep-entries", type=share, default=1, metavar="SHARE", help="of relations, and of definitions")
+    parser.add_argument(
+        "--keep-entries", type=share, default=1, metavar="SHARE", help="of relations, and of definitions, to keep"
+    )
     parser.add_argument("--forms-from", metavar="DICT", help="leave out relations and gloss words that this dict.txt has not")
 
 

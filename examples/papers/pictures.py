@@ -16,9 +16,14 @@ LEAST_RANGE = 0.1  # of an axis, in the perplexities of the model
 Curve = list[tuple[float, float]]
 
 
+def is_drawn(experiment: str, rows: dict[str, Any]) -> bool:
+    """Say whether a picture shows more of a table's rows than two figures do."""
+    return experiment in CURVES or len(rows) > 2
+
+
 def draw_rows(experiment: str, rows: dict[str, Any], path: Path) -> None:
-    """Save the picture of a table of models; two dots would say too little."""
-    if experiment in CURVES or len(rows) < 3:
+    """Save the picture of a table of models."""
+    if experiment in CURVES:
         draw_curves({label: row["runs"][0]["curve"] for label, row in rows.items()}, "updates", path)
     else:
         draw_dots({label: [smoothed(run) for run in compared(rows, row)] for label, row in rows.items()}, path)
@@ -105,7 +110,7 @@ def draw_domains(results: dict[str, Any], path: Path) -> None:
             places = [(place, values[way]) for place, way in enumerate(ways) if way in values]
             if not places:
                 continue
-            panel.plot(*zip(*places, strict=True), ":", marker="o", markersize=4, color=color_of(model, number))  # no sequence
+            panel.plot(*zip(*places, strict=True), "o", markersize=5, color=color_of(model, number))
             ends[model] = places[-1], color_of(model, number)
         own = {place: way.replace(" ", "\n") for place, way in enumerate(ways) if any(way in of for of in found[domain].values())}
         panel.set_xticks(list(own), own.values(), fontsize=8)

@@ -17,8 +17,10 @@ from analyses import ANALYSES
 from analysis_tables import FOUND, grid
 from cells import TITLES, changes, compared, seeds_of, setting, smoothed, spread, table, without_constants
 from experiments import EXPERIMENTS, KNESER_NEY, TABLE_5, preset_of
-from pictures import draw_domains, draw_finetuning, draw_rows
+from pictures import draw_domains, draw_finetuning, draw_rows, is_drawn
 from scales import SCALES
+
+from fairseq_groc.evaluation.bins import Bin, draw_bins
 
 ADAPTATION = "table-5"  # of examples/adaptation
 SUMMARISED = ("table-2", "table-3")  # the models of one size that a summary has
@@ -112,8 +114,12 @@ def typed(command: str) -> str:
 
 def draw(results: dict[str, Any], path: Path) -> None:
     """Save the pictures that the numbers are enough for."""
-    if results.get("experiment") and results["rows"]:
+    if "experiment" in results and is_drawn(results["experiment"], results["rows"]):
         draw_rows(results["experiment"], results["rows"], path.with_suffix(".png"))
+    if "bins" in results.get("found", ()):
+        bins = results["found"]["bins"]
+        compared_bins = {name: [Bin(**{key: b[key] for key in b if key != "label"}) for b in of] for name, of in bins.items()}
+        draw_bins(compared_bins, path.with_suffix(".png"))
     if "adaptation" in results:
         draw_domains(results, path.with_suffix(".png"))
         draw_finetuning(results, path.with_name(f"{path.stem}-finetuning.png"))
@@ -167,7 +173,8 @@ def experiment(results: dict[str, Any], stem: str) -> list[str]:
     ended = "--patience" in scale.training and not any(run["made"]["updates"] for row in rows.values() for run in row["runs"])
     larger = "far larger and " if "decoder_hidden_size" in scale.sizes else ""
     about += [PAPER.format(larger)] if "paper, test" in columns and not ended else []
-    parts = [f"![{results['title']}]({stem}.png)", "\n".join(table(columns, lines)), "\n".join(about)]
+    parts = [f"![{results['title']}]({stem}.png)"] if is_drawn(results["experiment"], rows) else []
+    parts += ["\n".join(table(columns, lines)), "\n".join(about)]
     if any(len(row["tried"]) > 1 for row in rows.values()):
         parts += ["## Settings that were tried", "Validation perplexity, the first seed's; in bold what the row has:"]
         parts += ["\n".join(tried(rows))]

@@ -57,5 +57,5 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         axes.invert_yaxis()
         axes.tick_params(length=0)
         axes.spines[["top", "right", "bottom"]].set_visible(False)
-    figure.supxlabel("perplexity of the test text, lower is better", fontsize=10)
+    figure.supxlabel("perplexity of the test text, lower is better; each panel has its own scale", fontsize=10)
     save_figure(figure, path)

@@ -50,7 +50,7 @@ def register_cache(name: str, **options: Option) -> Callable[[Any], Any]:
     """
 
     def weight(cls: Any) -> dict[str, Option]:
-        return {f"{name}_weight": Option(0.0, f"mass of the {name} {cls.called}: 1 - lambda of the paper", "weight", "weights")}
+        return {f"{name}_weight": Option(0.0, f"mass W of the {name} {cls.called}, in (1 - W) p + W q", "weight", "weights")}
 
     add = ADAPTERS.decorator(name, options, weight)
 
@@ -72,7 +72,7 @@ class AdapterSettings(SimpleNamespace):
     Args:
         new_word_discount: factor on the probability of words that the training text lacks, which is then normalised
         uniform_weight: mass of the uniform distribution over all words
-        others: NAME_weight, the mass of a cache, 1 - lambda of the paper, and the own options of adapters with a history
+        others: NAME_weight, the mass of a cache (1 - lambda in GroC's paper), and the own options of adapters with a history
 
     Raises:
         OptionError: an option of no registered adapter.

@@ -21,10 +21,10 @@ FEWEST = 2  # lines that can be drawn
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("losses", nargs="+", type=Path, help="files of model A, one a seed; or, without --against, of A and of B")
     parser.add_argument("--against", nargs="+", type=Path, metavar="FILE", help="files of model B, one a seed")
-    parser.add_argument("--confidence", type=share, default=0.95, help="of the intervals")
+    parser.add_argument("--confidence", type=share, default=0.95, help="level of the intervals")
     draws = "how often the text's lines are drawn anew"
     parser.add_argument("--resamples", type=lambda text: whole(text, 100), default=10_000, help=draws)
-    parser.add_argument("--seed", type=natural, default=1, help="of the draws")
+    parser.add_argument("--seed", type=natural, default=1, help="seed of the draws")
     add_out(parser, "JSON file to write")
 
 

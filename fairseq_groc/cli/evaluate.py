@@ -1,4 +1,4 @@
-"""Score binarised texts and report honestly: counts, perplexity of known and new words, bits per character, as text and JSON."""
+"""Score binarised texts: counts, perplexity of known and new words, bits per character, as text and JSON."""
 
 import logging
 import multiprocessing
@@ -48,7 +48,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_out(parser, "JSON file to write")
     what = "write what each line lost, in nats, for compare; of several texts to a file each, with its name before the suffix"
     parser.add_argument("--losses", type=Path, metavar="FILE", help=what)
-    what = "of N blocks, compute one's full distributions: report the largest |1 - sum|, and the probability of new words"
+    what = "sum all probabilities in every N-th block: report the largest |1 - sum|, and the probability of new words"
     parser.add_argument("--verify-normalization", type=natural, default=0, metavar="N", help=what)
     parser.add_argument("--no-corrections", action="store_true", help="score with what words are composed of alone")
     text = parser.add_mutually_exclusive_group()

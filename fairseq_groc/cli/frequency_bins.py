@@ -10,10 +10,10 @@ from torch import Tensor
 from fairseq_groc.arguments import add_out, add_text, named, natural
 from fairseq_groc.data.fingerprint import folder_dictionary
 from fairseq_groc.data.stream_dataset import open_text, text_of
-from fairseq_groc.errors import DataError, OptionError, counted
-from fairseq_groc.evaluation.bins import EDGES, Bin, bins_table, by_frequency, count_occurrences
+from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.evaluation.bins import EDGES, Bin, bins_table, by_frequency, count_occurrences, draw_bins
 from fairseq_groc.evaluation.loading import open_split
-from fairseq_groc.evaluation.results import check_out, color_of, pyplot, save_figure, write_json
+from fairseq_groc.evaluation.results import check_out, write_json
 from fairseq_groc.evaluation.scoring import Place, TokenScores, score
 from fairseq_groc.modules.probabilities import is_impossible
 
@@ -55,7 +55,7 @@ def run(args: Namespace) -> None:
         about["tuned_adapters"] = args.tuned_adapters
         bins = {name: [b.as_dict() for b in found] for name, found in compared.items()}
         write_json(args.out, {**about, "tokens": len(targets), "bins": bins})
-        draw(compared, args.out.with_suffix(".png"))
+        draw_bins(compared, args.out.with_suffix(".png"))
 
 
 def occurrences(folder: Path, task: Any) -> Tensor:
@@ -72,22 +72,3 @@ def log_probabilities(args: Namespace, path: str) -> tuple[Any, Tensor, Tensor]:
     hub, dataset = open_split(Namespace(**{**vars(args), "path": path}))
     found: TokenScores = score(hub.models[0], dataset, Place(1, hub.task.block_length()))
     return hub.task, torch.cat(found.targets), torch.cat(found.adapted)
-
-
-def draw(compared: dict[str, list[Bin]], path: Path) -> None:
-    """Save median and mean differences as bars, as GroC's Figure 3."""
-    first = next(iter(compared.values()))
-    figure, panels = pyplot().subplots(1, 2, figsize=(max(10, 2 * len(first)), 3.8), sharey=True)
-    width, ticks = 0.8 / len(compared), [f"{b.label()}\n({counted(b.words, 'word')})" for b in first]
-    for panel, key in zip(panels, ("median", "mean"), strict=True):
-        for number, (name, bins) in enumerate(compared.items()):
-            places, values = [i + number * width for i in range(len(bins))], [getattr(b, key) for b in bins]
-            panel.bar(places, values, width, label=name, color=color_of(name, number))
-        panel.axhline(0, color="black", linewidth=0.8)
-        panel.set(title=f"{key} over tokens")
-        panel.set_xticks([i + 0.4 - width / 2 for i in range(len(first))], ticks, fontsize=8)
-        panel.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("nats by which the model is better")
-    panels[0].legend(fontsize=9, frameon=False, title="compared with")
-    figure.supxlabel("occurrences in the training text", fontsize=9)
-    save_figure(figure, path)

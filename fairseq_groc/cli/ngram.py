@@ -29,10 +29,10 @@ MOST = 10  # words of an n-gram
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--data", required=True, help="folder of binarised text")
-    parser.add_argument("--split", default="train", help="which text of it is counted")
+    parser.add_argument("--split", default="train", help="text of --data that is counted")
     parser.add_argument("--order", type=positive, default=4, help=f"the most words of an n-gram, up to {MOST}")
     parser.add_argument("--dest", type=Path, required=True, help="folder to write to")
-    parser.add_argument("--arpa", type=Path, metavar="FILE", help="write it as other tools read it, too")
+    parser.add_argument("--arpa", type=Path, metavar="FILE", help="also write an ARPA file")
     parser.add_argument("--score", nargs="+", default=[], metavar="DATA", help="folders whose texts it scores, too")
     add_out(parser, "JSON file for what it makes of each text")
 
@@ -63,7 +63,8 @@ def run(args: Namespace) -> None:
     if rough:
         lengths = ", ".join(map(str, rough))
         logger.warning(f"too few n-grams of {lengths} words to estimate their discounts: they have {FALLBACK}")
-    print(f"{args.dest}: order {args.order}, {len(text):,} tokens, {sum(real_words(words)):,} words, {size:,} bytes, {seconds:.1f} seconds")
+    of_text = f"{len(text):,} tokens, {sum(real_words(words)):,} words"
+    print(f"{args.dest}: order {args.order}, {of_text}, {size:,} bytes, {seconds:.1f} seconds")
     found = {}
     for (of, split), other in texts.items():
         name = split if of == folder else str(of / split)

@@ -23,7 +23,7 @@ STATE = "state.pt"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("dest", type=Path, help="folder to write; an unfinished one is gone on with")
+    parser.add_argument("dest", type=Path, help="folder to write; continued if it is unfinished")
     add_text(parser, "train")
 
 

@@ -34,7 +34,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--cache", choices=("none", *CACHES), default="local", help="what remembers the text; none: the others alone"
     )
-    weights = "of the cache, 1 - lambda of the paper; 0: without it"
+    weights = "W of the cache in (1 - W) p + W p_cache; 0: without it"
     parser.add_argument("--weights", type=float, nargs="+", default=WEIGHTS, help=weights)
     for name, option in OPTIONS.items():
         if option.kind == FOLDER:

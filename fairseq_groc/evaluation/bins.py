@@ -6,6 +6,7 @@ n: tokens of a text; V: vocabulary.
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fairseq_groc.evaluation.results import aligned
+from fairseq_groc.errors import counted
+from fairseq_groc.evaluation.results import aligned, color_of, pyplot, save_figure
 
 # bins that have as many words of Penn Treebank's test text as GroC's Figure 3 says: up to 50 occurrences, 250, 2,500, more
 EDGES = (0, 50, 250, 2_500)
@@ -67,6 +69,22 @@ def bins_table(compared: Mapping[str, Sequence[Bin]]) -> str:
 def count_occurrences(text: NDArray[Any], size: int) -> Tensor:
     """Return how often each word occurs in a text, (V), from the numbers of its words, (n)."""
     return torch.from_numpy(np.bincount(text, minlength=size))
+
+
+def draw_bins(compared: Mapping[str, Sequence[Bin]], path: Path) -> None:
+    """Save the median differences as bars, as GroC's Figure 3."""
+    first = next(iter(compared.values()))
+    figure, axes = pyplot().subplots(figsize=(max(7, 1.2 * len(first)), 3.8))
+    width, ticks = 0.8 / len(compared), [f"{b.label()}\n({counted(b.words, 'word')})" for b in first]
+    for number, (name, bins) in enumerate(compared.items()):
+        places, values = [i + number * width for i in range(len(bins))], [b.median for b in bins]
+        axes.bar(places, values, width, label=name, color=color_of(name, number))
+    axes.axhline(0, color="black", linewidth=0.8)
+    axes.set_xticks([i + 0.4 - width / 2 for i in range(len(first))], ticks, fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set(xlabel="occurrences in the training text", ylabel="nats gained, median token")
+    axes.legend(fontsize=9, frameon=False, title="compared with")
+    save_figure(figure, path)
 
 
 def by_frequency(

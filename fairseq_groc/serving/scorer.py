@@ -40,7 +40,7 @@ Context = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | Contexts
 
 
 class LineScore(NamedTuple):
-    """What a line has got.
+    """The score of a line.
 
     Args:
         log_probability: natural logarithm, ``</s>`` included; -inf if a word of it is impossible
@@ -66,7 +66,7 @@ def load(
         path: of the checkpoint
         data: a folder from scripts/preprocess.sh
         open_vocabulary: let words enter when they are first met, as ``score --open-vocabulary``; otherwise they are ``<unk>``
-        new_word_mass: what they have then: ``--new-word-mass``
+        new_word_mass: their probability then, as ``--new-word-mass``
         lexicon_path: where words that are added are looked up: by default the lexicon that the data's tables come from
         device: where it computes
         options: of the task, adapters among them (``local_weight=0.2``), ``context``, ``any_lexicon``, ``draw_new_rows``
