@@ -97,7 +97,8 @@ class EntryStore(Entries):
         header = self._header = read_header(self.folder)
         for name, ours in {"dim": self.dim, **self.about}.items():
             if header.get(name) != ours:
-                raise CacheError(f"{self.folder}: its {name} is {header.get(name)}, not {ours}. {REMEDY}")
+                what = "model or vocabulary" if name == "model" else name
+                raise CacheError(f"{self.folder}: its {what} is {header.get(name)!s:.16}, not {ours!s:.16}. {REMEDY}")
         return int(header["stored"])
 
     def _checksum(self, name: str, width: int) -> int:

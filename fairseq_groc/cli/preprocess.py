@@ -238,7 +238,7 @@ def first_entries(args: Namespace) -> Dictionary:
     """Return the vocabulary that is given, or where the words of the texts are to be appended."""
     if args.vocabulary_from:
         return folder_dictionary(Path(args.vocabulary_from))
-    return listed_dictionary(Path(args.vocabulary)) if args.vocabulary else Dictionary()
+    return listed_dictionary(Path(args.vocabulary), args.lower) if args.vocabulary else Dictionary()
 
 
 def add_words(dictionary: Dictionary, args: Namespace, texts: dict[str, Text]) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_groc.arguments import add_adapter_arguments, add_lexicon_path, add_model, fields_of_context
+from fairseq_groc.arguments import add_adapter_arguments, add_cleaning, add_lexicon_path, add_model, fields_of_context
 from fairseq_groc.contexts.schema import Contexts
-from fairseq_groc.data.text import read_lines
+from fairseq_groc.data.text import cleaner, cleaning, read_lines, warn_of_cleaning
 from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.evaluation.lines import context_reader
 from fairseq_groc.evaluation.loading import adapter_options, model_options
@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("nbest", type=Path, help="tab-separated, with a header, or with numbers for the fields")
     add_model(parser)
+    add_cleaning(parser)
     fields = parser.add_argument_group("fields of the list: names of its header; or numbers from 1, then it has none")
     fields.add_argument("--id-field", default="id", metavar="NAME", help="of the utterance")
     fields.add_argument("--text-field", default="text", metavar="NAME", help="of the hypothesis")
@@ -135,7 +136,9 @@ def _check_replaced(args: Namespace, nbest: NBest) -> None:
 
 def _scored(nbest: NBest, args: Namespace) -> list[LineScore]:
     options = {**adapter_options(args), **model_options(args)}
-    scorer, texts = load(args.path, args.data, lexicon_path=args.lexicon_path, **options), nbest.texts()
+    warn_of_cleaning(str(args.nbest), cleaning(args.tokenize, args.lower), Path(args.data))
+    scorer = load(args.path, args.data, lexicon_path=args.lexicon_path, **options)
+    texts = [*map(cleaner(args.tokenize, args.lower), nbest.texts())]
     if args.add_words:
         words = dict.fromkeys(word for text in texts for word in text.split())
         scorer.add_words([word for word in words if word != scorer.decoder.dictionary.unk_word])

@@ -64,7 +64,7 @@ def _run_closed(hub: Any, lines: Iterable[Line], args: Namespace) -> None:
     texts = [line.text for line in lines]
     read = context_reader(hub.task.schema, args.context_fields, args.context)
     contexts = None if read is None else Contexts.joined([read(line) for line in lines])
-    _report_unknown(texts, hub.task.dictionary, args.data)
+    _report_unknown(texts, hub.task.dictionary, args)
     total, counted, impossible = 0.0, 0, 0
     scores = score_lines(hub, texts, args.running, args.tokens_per_sample, contexts)
     for line, (score, tokens) in zip(lines, scores, strict=True):
@@ -79,12 +79,14 @@ def _run_closed(hub: Any, lines: Iterable[Line], args: Namespace) -> None:
         )
 
 
-def _report_unknown(texts: list[str], dictionary: Any, data: str) -> None:
+def _report_unknown(texts: list[str], dictionary: Any, args: Namespace) -> None:
     unknown = [word for text in texts for word in text.split() if word not in dictionary.indices]
     if unknown:
+        file = "FILE" if args.field or args.text == "-" else args.text
+        options = " ".join([f"--vocabulary-from {args.data} --test {file}", *cleaning(args.tokenize, args.lower)])
         logger.warning(
-            f"{len(unknown):,} words, {shown(unknown[0])} first, are not in the vocabulary of {data} and score as <unk>. "
-            "Add them: scripts/preprocess.sh --vocabulary-from DATA --test FILE --dest DIR, then --data DIR."
+            f"{len(unknown):,} words, {shown(unknown[0])} first, are not in the vocabulary of {args.data} and score as <unk>. "
+            f"Give --open-vocabulary, or add them: scripts/preprocess.sh {options} --dest DIR, then --data DIR."
         )
 
 
@@ -129,7 +131,7 @@ def _limit(model: Any, args: Namespace) -> None:
     Raises:
         DataError: it has no words, or something that is none.
     """
-    words = listed_words(Path(args.limit_vocabulary))
+    words = listed_words(Path(args.limit_vocabulary), args.lower)
     before = len(model.decoder.dictionary)
     try:
         if any(word not in model.decoder.dictionary.indices for word in words):

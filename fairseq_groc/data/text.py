@@ -1,6 +1,7 @@
 """Raw text: lines, checked as they are read; tokenised and lower-cased if asked."""
 
 import codecs
+import functools
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -46,15 +47,20 @@ def _shown(file: Iterable[bytes], path: Path) -> Iterator[bytes]:
 
 def decoded(file: Iterable[bytes], name: str) -> Iterator[str]:
     """Yield the lines of an open file as they come, as ``read_lines`` does."""
+    returns = False
     for number, raw in enumerate(file, start=1):
         if b"\x00" in raw:
             raise DataError(f"{name}:{number}: has a NUL character, which no text has. Is the file whole, and is it UTF-8?")
         while has_mark(raw, name if number == 1 else f"{name}:{number}"):  # files that were put together may have more than one
             raw = raw[len(codecs.BOM_UTF8) :]
         try:
-            yield raw.decode("utf-8").rstrip("\r\n")
+            line = raw.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
             raise DataError(f"{name}:{number}: not UTF-8 ({error.reason}). Convert the file: iconv -t UTF-8") from None
+        if "\r" in line and not returns:
+            returns = True
+            logger.warning(f"{name}:{number}: carriage returns within a line are blanks. If they end lines: tr '\\r' '\\n'")
+        yield line
 
 
 def checked(lines: Iterable[str], name: str) -> Iterator[str]:
@@ -130,15 +136,17 @@ def warn_of_cleaning(name: str, given: list[str], folder: Path) -> None:
         )
 
 
+@functools.cache  # a language without abbreviations is warned of once
 def _tokenizer(language: str) -> Callable[[str], str]:
     from sacremoses import MosesTokenizer
     from sacremoses.corpus import NonbreakingPrefixes
 
     codes = NonbreakingPrefixes().available_langs  # by names of languages, and by codes
-    if language not in codes:
+    code = codes.get(language.lower().partition("-")[0], language)
+    if code not in codes:
         logger.warning(f"--tokenize {language}: sacremoses has no abbreviations of this language. Its codes are en, de, fr, ...")
-    tokenizer = MosesTokenizer(lang=codes.get(language, language))
-    return lambda line: tokenizer.tokenize(line, return_str=True, escape=False)
+    tokenizer = MosesTokenizer(lang=code)
+    return lambda line: tokenizer.tokenize(line, return_str=True, escape=False, protected_patterns=["<unk>"])
 
 
 def escaped(text: str) -> str:

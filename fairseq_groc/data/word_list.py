@@ -16,18 +16,24 @@ if TYPE_CHECKING:
 UNKNOWN = "<unk>"
 
 
-def listed_words(path: Path) -> list[str]:
+def listed_words(path: Path, lower: bool = False) -> list[str]:
     """Return the words of a file, the first of each line, each once; ``<unk>`` and fillers are left out.
+
+    Args:
+        lower: whether they are lower-cased, as the text is
 
     Raises:
         DataError: the file cannot be read, or has a symbol of fairseq's.
     """
-    words = (parts[0] for parts in _lines(path) if not is_filler(parts[0]))
+    words = (parts[0].lower() if lower else parts[0] for parts in _lines(path) if not is_filler(parts[0]))
     return [word for word in dict.fromkeys(words) if word != UNKNOWN]
 
 
-def listed_dictionary(path: Path) -> Dictionary:
-    """Return a dictionary of the words of a file, in their order; with counts it is a ``dict.txt``.
+def listed_dictionary(path: Path, lower: bool = False) -> Dictionary:
+    """Return a dictionary of the words of a file, in their order; with counts it is a ``dict.txt``, which stays as it is.
+
+    Args:
+        lower: as in ``listed_words``
 
     Raises:
         DataError: as ``listed_words``; some lines have counts and others do not, there is no word, or fairseq cannot read it.
@@ -40,7 +46,7 @@ def listed_dictionary(path: Path) -> Dictionary:
     for number, parts in enumerate(_lines(path), start=1):
         if len(parts) > 1:
             raise DataError(f"{path}: {shown(' '.join(parts))} is no word (word {number} of the list): expected one a line")
-    for word in listed_words(path):
+    for word in listed_words(path, lower):
         dictionary.add_symbol(word)
     if len(dictionary) == dictionary.nspecial:
         raise DataError(f"{path}: no words: expected one a line")

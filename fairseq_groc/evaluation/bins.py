@@ -29,7 +29,7 @@ class Bin:
 
     Args:
         words, tokens: of the text that are in the bin
-        mean, median: over tokens, of the baseline's loss less the model's, in nats
+        mean, median: over tokens, of the baseline's loss less the model's, in nats; of two in the middle, the median is the lower
         word_median: over words, of their mean differences
         relative: the same of all tokens together, in percent of the baseline's loss
     """

@@ -52,8 +52,9 @@ def load(path: str, data: str, device: str = "cpu", corrections: bool = True, **
     except Exception as error:  # whatever torch and fairseq make of a file that is cut, or no checkpoint
         if getattr(error, "filename", None) is not None:  # another file, or one that may not be read
             raise
-        reason = textwrap.shorten(f"{type(error).__name__}: {error}", 300)
-        raise DataError(f"{checkpoint} cannot be loaded as a checkpoint ({reason}). Give one of fairseq-train.") from error
+        said = str(error).partition(". ")[0]  # PyTorch goes on to advise what is not safe
+        reason = textwrap.shorten(f"{type(error).__name__}: {said}", 300)
+        raise DataError(f"{checkpoint} cannot be loaded as a language model's checkpoint ({reason}).") from error
     if device != "cpu":
         torch.backends.cudnn.allow_tf32 = False
     check_weights(hub.to(device).models[0], checkpoint)

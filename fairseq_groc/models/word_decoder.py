@@ -54,7 +54,12 @@ class WordDecoder(ChangingVocabulary):
             prev_output_tokens: (B, T)
             block: which piece of a running text this is; None: every row begins its text, or goes on in generation
             context: what is known of the batch's lines (``ContextLayers.reading``), for models that read it
+
+        Raises:
+            OptionError: words were added to another model that has this dictionary.
         """
+        if len(self.dictionary) > len(self.matrices.impossible):
+            raise OptionError("words were added to another model of an ensemble: call add_words of each with the same words")
         state, pad = kwargs.get("incremental_state"), self.dictionary.pad()
         if self.contexts is not None and context is None:
             known = self.given_context if state is None else state.get("context", self.given_context)

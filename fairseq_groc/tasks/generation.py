@@ -22,6 +22,16 @@ def prefix_of(sample: dict[str, Any], dictionary: Any, room: float) -> torch.Ten
     return prefix
 
 
+def given_prefix(prefix: torch.Tensor, sample: dict[str, Any], dictionary: Any) -> torch.Tensor:
+    """Return the first words of whole lines, (B, P), without the ``</s>`` that ends short ones: nothing would follow it.
+
+    Raises:
+        OptionError: as ``whole_lines``.
+    """
+    whole_lines(sample, dictionary)
+    return prefix.masked_fill(prefix.eq(dictionary.eos()), dictionary.pad())
+
+
 def whole_lines(sample: dict[str, Any], dictionary: Any) -> torch.Tensor:
     """Return the words of whole lines, (B, T), without the ``</s>`` before them.
 

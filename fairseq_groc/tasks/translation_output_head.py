@@ -64,6 +64,15 @@ class TranslationOutputHeadTask(ResumedTask, TranslationTask):
         attach_head(model.decoder, settings, vocabulary, self.cfg.init_range, every_entry=True)
         return model
 
+    def get_batch_iterator(self, dataset: Any, **options: Any) -> Any:
+        """Return an iterator over the batches, outside of training of all lines.
+
+        fairseq drops the last batch if it is no multiple of ``--required-batch-size-multiple``, and its lines with it.
+        """
+        if dataset is not self.datasets.get(self.cfg.train_subset):
+            options["required_batch_size_multiple"] = 1
+        return super().get_batch_iterator(dataset, **options)
+
 
 for registry in (HEADS, EMBEDDINGS):
     registry.listen(functools.partial(widen, "task", TASK))

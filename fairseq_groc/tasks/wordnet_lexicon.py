@@ -38,7 +38,7 @@ from fairseq_groc.tasks.building import (
 )
 from fairseq_groc.tasks.checks import check_criterion, check_machine, check_needed, check_training, check_updates, check_use
 from fairseq_groc.tasks.config import DEFAULT_BLOCK, TASK, WordnetLexiconConfig
-from fairseq_groc.tasks.generation import prefix_of, whole_lines
+from fairseq_groc.tasks.generation import given_prefix, prefix_of, whole_lines
 from fairseq_groc.tasks.resuming import ResumedTask, mend_before_resuming
 from fairseq_groc.tasks.streaming import StreamTask
 from fairseq_groc.tasks.workers import early_stop, early_stop_function, forget_earlier_training, gather, rank_and_world
@@ -74,7 +74,7 @@ class WordnetLexiconTask(StreamTask, ResumedTask):
             check_needed(cfg)
         check_use(cfg)
         if not cfg.data:
-            raise DataError("no data folder given: fairseq-train DIR --task wordnet_lexicon ...")
+            raise DataError("no data folder given, or it does not exist: fairseq-train DIR --task wordnet_lexicon ...")
         dictionary = folder_dictionary(Path(utils.split_paths(cfg.data)[0]))
         logger.info(f"dictionary: {len(dictionary)} types")
         task = cls(cfg, dictionary)
@@ -252,6 +252,8 @@ class WordnetLexiconTask(StreamTask, ResumedTask):
                 whole_lines(sample, self.dictionary)
             if prefix_tokens is None and not scores:
                 prefix_tokens = prefix_of(sample, self.dictionary, self.room)
+            elif not scores:
+                prefix_tokens = given_prefix(prefix_tokens, sample, self.dictionary)
             return generator.generate(models, sample, prefix_tokens=prefix_tokens, bos_token=self.dictionary.eos())
 
     # -- resuming ------------------------------------------------------------------------------------------------

@@ -390,7 +390,7 @@ def test_a_remembered_text_is_seen_and_a_foreign_one_refused(ours, scored, corpu
     seen = evaluated(scored(data, model, *options, "--cache-text", store))
     unseen = evaluated(scored(data, model, *options))
     assert seen[0] == unseen[0] and seen[1] != printed(unseen[1])
-    with pytest.raises(GrocError, match="its model is .*Give another folder, or make it anew"):
+    with pytest.raises(GrocError, match="its model or vocabulary is .*Give another folder, or make it anew"):
         scored(data, models["lookup"], *options, "--cache-text", store)
     words = (store / "words.u32").read_bytes()
     (store / "words.u32").write_bytes(b"\xff" * len(words))

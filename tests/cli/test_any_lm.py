@@ -47,8 +47,14 @@ def test_a_stock_language_model_with_an_open_vocabulary(commands, corpus, tmp_pa
     output = commands.ok("fairseq-generate", tmp_path / "line", *PLUGIN, *options, "--batch-size", "2")
     assert [re.search(rf"^H-{i}\t\S+\t(.*)", output, re.M)[1].startswith(s) for i, s in enumerate(LINES)] == [True] * 3
     if name == "lstm_lm":
+        lines = tmp_path / "short.txt"
         generate = ["fairseq-generate", tmp_path / "line", *PLUGIN, *options]
-        for scored in ([], ["--score-reference"]):
+        lines.write_text("the cat sat\n\nthe\n")
+        commands.preprocess("--vocabulary-from", corpus / "union", "--test", lines, "--dest", tmp_path / "short", *lexicon)
+        prefixed = ["fairseq-generate", tmp_path / "short", *PLUGIN, *options, "--batch-size", "3", "--prefix-size", "2"]
+        begun = dict(re.findall(r"^H-(\d)\t\S+\t(.*)", commands.ok(*prefixed), re.M))
+        assert len(begun) == 3 and begun["0"].startswith("the cat") and begun["2"].startswith("the")
+        for scored in ([], ["--score-reference"], ["--prefix-size", "2"]):
             output = commands.fails(*generate, "--tokens-per-sample", "3", *scored)
             assert any("give --tokens-per-sample, above the longest line's" in text for text in output.splitlines()[-3:])
             output = commands.fails(*generate, "--sample-break-mode", "none", *scored)

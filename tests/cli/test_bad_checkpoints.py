@@ -47,7 +47,7 @@ def test_a_broken_checkpoint_is_named(ours, corpus, saved, tmp_path, kind):
     text.write_text("the cat\n")
     write_broken(kind, path, saved)
     error = one_line(ours, "score", text, *wheres(corpus, path))
-    assert error.startswith(f"error: {path} cannot be loaded as a checkpoint") and len(error) < 600
+    assert error.startswith(f"error: {path} cannot be loaded as a language model's checkpoint") and len(error) < 600
 
 
 @pytest.mark.parametrize("member", ["data/0", "data.pkl"])
@@ -63,7 +63,7 @@ def test_a_byte_of_a_weight_or_of_an_option_that_is_other(ours, corpus, models, 
     content[place] ^= 1
     path.write_bytes(content)
     error = one_line(ours, "score", text, *wheres(corpus, path))
-    assert f"{path} cannot be loaded as a checkpoint (BadZipFile: {name} in it is damaged)" in error
+    assert f"{path} cannot be loaded as a language model's checkpoint (BadZipFile: {name} in it is damaged)" in error
 
 
 def test_what_fairseq_would_take_for_several(ours, corpus, models, tmp_path):

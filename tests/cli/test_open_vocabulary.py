@@ -102,6 +102,13 @@ def test_raw_lines_over_a_list_of_words(commands, corpus, models, tmp_path):
     assert f"3 lines, 13 tokens with their ends; perplexity {expected:.1f}" in output
     evaluated = commands.ok("python", "-m", "fairseq_groc", "evaluate", *where, "--sample-break-mode", "eos")
     assert re.search(rf"\b{expected:.1f}", evaluated)
+    listed.write_text("The\nCAT\nsat\n")  # as it was written, too
+    assert listed_dictionary(listed, lower=True).symbols[4:] == ["the", "cat", "sat"]
+    known = ["--path", models["compositional_output"], "--data", corpus / "data"]
+    careless = commands.ok(*SCORE, raw, *known, "--limit-vocabulary", listed, "--tokenize", "en", "--lower")
+    assert "limited to 3 words" in careless and "0 of them new" in careless
+    union = f"--vocabulary-from {corpus / 'data'} --test {raw} --tokenize en --lower --dest DIR"
+    assert f"Give --open-vocabulary, or add them: scripts/preprocess.sh {union}, then --data DIR" in careless
 
 
 @pytest.mark.parametrize(

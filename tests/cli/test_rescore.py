@@ -35,7 +35,12 @@ def test_the_scores_are_those_of_score(ours, lists, where, tmp_path):
     ours("rescore", lists / "nbest.tsv", "--scores", tmp_path / "named", *where)
     numbers = ["--id-field", "1", "--text-field", "3", "--score-fields", "2"]
     ours("rescore", lists / "plain.tsv", "--scores", tmp_path / "numbered", "--out", tmp_path / "best", *numbers, *where)
-    for name in ("named", "numbered"):
+    raw = lists / "raw.tsv"
+    raw.write_text((lists / "nbest.tsv").read_text().replace("\tthe ", "\tThe "))
+    assert "\tThe " in raw.read_text()
+    ours("rescore", raw, "--scores", tmp_path / "raw", "--lower", *where)
+    assert "\tThe " in (tmp_path / "raw").read_text()
+    for name in ("named", "numbered", "raw"):
         found = rows_of((tmp_path / name).read_text())
         assert [tokens for _, tokens in found] == [tokens for _, tokens in expected]
         assert [score for score, _ in found] == pytest.approx([score for score, _ in expected], abs=2e-4)

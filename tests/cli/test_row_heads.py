@@ -36,10 +36,12 @@ def test_generation_over_line_ends_is_refused(commands, corpus, models):
     assert any("give --sample-break-mode eos" in line for line in output.splitlines()[-3:])
 
 
+VALID = 10  # lines, no multiple of the 8 sentences that fairseq wants of a batch
+
+
 def test_translation_with_a_head(commands, corpus, tmp_path):
-    for split, count in (("train", 40), ("valid", 10)):
-        lines = (corpus / "train.txt").read_text().split("\n")[:count]
-        pairs = [line for line in lines if line.strip()]
+    for split, count in (("train", 40), ("valid", VALID)):
+        pairs = [line for line in (corpus / "train.txt").read_text().split("\n") if line.strip()][:count]
         (tmp_path / f"{split}.en").write_text("\n".join(pairs) + "\n")
         (tmp_path / f"{split}.de").write_text("\n".join(line.upper() for line in pairs) + "\n")
     prefixes = ["--trainpref", tmp_path / "train", "--validpref", tmp_path / "valid", "--testpref", tmp_path / "valid"]
@@ -62,6 +64,8 @@ def test_translation_with_a_head(commands, corpus, tmp_path):
     options = ["--path", tmp_path / "save" / "checkpoint_best.pt", "--scoring", "sacrebleu", "--num-workers", "0"]
     output = commands.ok("fairseq-generate", tmp_path / "bin", *task[:4], *options)
     assert "BLEU" in output.splitlines()[-1]
+    few = commands.ok("fairseq-generate", tmp_path / "bin", *task[:4], *options, "--batch-size", "8")
+    assert few.count("\nH-") == output.count("\nH-") == VALID
     output = commands.fails("fairseq-train", tmp_path / "bin", *task, *sizes.split(), "--output-head", "compositional_output")
     assert "translation has no lexicon tables" in output.splitlines()[-1]
     head = ["--output-head", "compositional_output", "--lexicon-parts", "none", "--corrections", "both"]

@@ -38,5 +38,11 @@ def test_a_byte_order_mark_at_the_head_is_left_out_and_noted(caplog):
 def test_lines_are_cleaned(caplog):
     assert cleaner(None, False)(" A\u2028b\x85 C\u00a0") == "A b C"
     assert cleaner("en", True)("Don't, <b> & so.") == cleaner("english", True)("Don't, <b> & so.") == "don 't , < b > & so ."
-    assert caplog.text == "" and cleaner("eng", False)("so.") == "so ."
-    assert "--tokenize eng: sacremoses has no abbreviations of this language" in caplog.text
+    assert cleaner("EN-US", True)("a <unk>, <UNK>.") == "a <unk> , <unk> ."
+    assert caplog.text == "" and cleaner("eng", False)("so.") == cleaner("eng", False)("so.") == "so ."
+    assert caplog.text.count("--tokenize eng: sacremoses has no abbreviations of this language") == 1
+
+
+def test_carriage_returns_within_lines_are_noted_once(caplog):
+    assert list(decoded([b"a\rb\r\n", b"c\rd\n"], "raw.txt")) == ["a\rb", "c\rd"]
+    assert caplog.text.count("raw.txt:1: carriage returns within a line are blanks") == 1 and "raw.txt:2" not in caplog.text

@@ -139,7 +139,10 @@ def test_models_that_share_a_dictionary_are_told_one_after_the_other(models):
     first, _ = models("groc_lstm_lm", "compositional_output")
     second, _ = models("groc_lstm_lm", "tied")
     second.decoder.dictionary = first.decoder.dictionary
-    assert first.add_words(NEW) == second.add_words(NEW) == [11, 12, 13]
+    assert first.add_words(NEW) == [11, 12, 13]
+    with pytest.raises(OptionError, match="words were added to another model of an ensemble: call add_words of each"):
+        lprobs_of(second)
+    assert second.add_words(NEW) == [11, 12, 13]
     assert lprobs_of(first).shape == lprobs_of(second).shape
 
 
