@@ -17,7 +17,7 @@ class LemmaLexicon:
 
     def __init__(self, lexicon: Lexicon):
         path = f"--lexicon-path lemmas:{lexicon.name}"
-        if not isinstance(lexicon, SenseLexicon):
+        if not isinstance(lexicon, SenseLexicon) or not lexicon.language:
             raise LexiconError(f"{path}: this lexicon says no language. Give lemmas:omw:FILE or lemmas:wn:NAME.")
         missing = LexiconError(f"{path}: the package simplemma has dictionary forms: pip install simplemma")
         simplemma = imported("simplemma", missing)

@@ -17,7 +17,7 @@ class SenseLexicon(ABC):
     """
 
     name: str
-    language: str  # ISO 639 or BCP 47
+    language = ""  # ISO 639 or BCP 47; nothing: it finds inflected words by itself
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -53,19 +53,28 @@ class SenseLexicon(ABC):
             if len(relations) == max_relations:
                 break
             if related.split() == [related] and related.lower() != word.lower():
-                written = related.lower() if word == word.lower() else related
-                relations.setdefault(related.lower(), Relation(written, source))
-        glosses = ((gloss, sense) for sense in senses if (gloss := gloss_words(self._definition(sense))))
-        gloss, sense = next(glosses, ([], None))
-        definition = tuple(gloss[:max_definition])
-        return Entry(tuple(relations.values()), definition, self._label(sense) if definition else "")
+                relations.setdefault(self._same(related), Relation(self._written(related, word), source))
+        glosses = ((gloss, self._label(sense)) for sense in senses if (gloss := gloss_words(self._definition(sense))))
+        gloss, source = next(glosses, ([], ""))
+        return Entry(tuple(relations.values()), tuple(gloss[:max_definition]), source)
+
+    def _same(self, related: str) -> str:
+        """Return what two spellings of a relation share."""
+        return related.lower()
+
+    def _written(self, related: str, word: str) -> str:
+        """Return a relation of a word as it is written beside it."""
+        return related.lower() if word == word.lower() else related
 
     def _related(self, senses: Sequence[Any]) -> Iterator[tuple[str, str]]:
         """Yield ``(lemma, source)``, best first; a lemma may come twice."""
-        for sense in senses:
-            for lemma in self._lemmas(sense):
-                yield lemma, f"synonym in {self._label(sense)}"
+        yield from self._synonyms(senses)
         for sense in senses:
             for hyponym in self._hyponyms(sense):
                 for lemma in self._lemmas(hyponym):
                     yield lemma, f"hyponym {self._label(hyponym)} of {self._label(sense)}"
+
+    def _synonyms(self, senses: Sequence[Any]) -> Iterator[tuple[str, str]]:
+        for sense in senses:
+            for lemma in self._lemmas(sense):
+                yield lemma, f"synonym in {self._label(sense)}"

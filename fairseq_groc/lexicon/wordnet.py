@@ -5,13 +5,14 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.files import digest
-from fairseq_groc.lexicon.base import Entry, Relation, gloss_words, register_lexicon
+from fairseq_groc.lexicon.base import register_lexicon
+from fairseq_groc.lexicon.senses import SenseLexicon
 from fairseq_groc.logs import NOTICE
 
 logger = logging.getLogger(__name__)
@@ -107,7 +108,7 @@ def _reader(path: Path) -> Any:
 
 
 @register_lexicon("wordnet")
-class WordNetLexicon:
+class WordNetLexicon(SenseLexicon):
     """Synonyms, hyponyms and glosses of English words (GroC, section 3.1 and appendix B.1).
 
     A word's senses come by how often its text corpora tag them, whatever their part of speech, and in WordNet's own order where
@@ -140,38 +141,28 @@ class WordNetLexicon:
     def _digest(self) -> str:
         return digest(*(self.path / name for name in self._files))[:16]
 
-    def lookup(self, word: str, max_relations: int, max_definition: int) -> Entry:
-        senses = self._senses(word.lower()) if word.strip() else []
-        if not senses:
-            return Entry()
-        relations: dict[str, Relation] = {}
-        for related, source in self._related(senses):
-            if len(relations) == max_relations:
-                break
-            if "_" not in related and related.lower() != word.lower():
-                relations.setdefault(self._same(related), Relation(related, source))
-        gloss = gloss_words(self._definition(senses[0]))[:max_definition]
-        return Entry(tuple(relations.values()), tuple(gloss), senses[0].name())
-
-    def _senses(self, word: str) -> list[Any]:
-        """Return the senses of a lower-cased word, the most used first."""
-        senses = self.database.synsets(word)
-        forms = {form for pos in "nvar" for form in self.database._morphy(word, pos)}  # morphy() gives the first alone
+    def _senses(self, word: str) -> Sequence[Any]:
+        """Return the senses of a word in any letters' case, the most used first."""
+        senses = self.database.synsets(word.lower())
+        forms = {form for pos in "nvar" for form in self.database._morphy(word.lower(), pos)}  # morphy() gives the first alone
         return sorted(senses, key=lambda sense: -sum(lemma.count() for lemma in sense.lemmas() if lemma.name().lower() in forms))
+
+    def _label(self, sense: Any) -> str:
+        return sense.name()
+
+    def _lemmas(self, sense: Any) -> Sequence[str]:
+        return [lemma.replace("_", " ") for lemma in sense.lemma_names()]
+
+    def _hyponyms(self, sense: Any) -> Sequence[Any]:
+        return hyponyms_of(sense)
 
     def _definition(self, sense: Any) -> str:
         """Return a sense's definition: NLTK cuts the examples out, and leaves "- AUTHOR" of those that are quotations."""
         parts = (part.strip() for part in sense.definition().split(";"))
         return "; ".join(part for part in parts if not part.startswith("-"))
 
-    def _same(self, related: str) -> str:
-        """Return what two spellings of a relation share."""
-        return related.lower()
-
-    def _related(self, senses: list[Any]) -> Iterator[tuple[str, str]]:
-        """Yield ``(lemma, source)``, best first; a lemma may come twice."""
-        yield from _synonyms(senses)
-        yield from _hyponyms(senses)
+    def _written(self, related: str, word: str) -> str:
+        return related
 
     def examples(self) -> Iterator[tuple[str, str]]:
         """Yield ``(part of speech, example sentence)`` for every usage example of the database."""
@@ -194,8 +185,8 @@ class NounsFirstLexicon(WordNetLexicon):
     def fingerprint(self) -> str:
         return f"wordnet-{self._digest()}"
 
-    def _senses(self, word: str) -> list[Any]:
-        return self.database.synsets(word)
+    def _senses(self, word: str) -> Sequence[Any]:
+        return self.database.synsets(word.lower())
 
     def _definition(self, sense: Any) -> str:
         return sense.definition()
@@ -213,21 +204,8 @@ class SynonymLexicon(NounsFirstLexicon):
     def fingerprint(self) -> str:
         return f"synonyms-{super().fingerprint()}"
 
-    def _related(self, senses: list[Any]) -> Iterator[tuple[str, str]]:
-        return iter(sorted(_synonyms(senses)))
-
-
-def _synonyms(senses: list[Any]) -> Iterator[tuple[str, str]]:
-    for sense in senses:
-        for lemma in sense.lemma_names():
-            yield lemma, f"synonym in {sense.name()}"
-
-
-def _hyponyms(senses: list[Any]) -> Iterator[tuple[str, str]]:
-    for sense in senses:
-        for hyponym in hyponyms_of(sense):
-            for lemma in hyponym.lemma_names():
-                yield lemma, f"hyponym {hyponym.name()} of {sense.name()}"
+    def _related(self, senses: Sequence[Any]) -> Iterator[tuple[str, str]]:
+        return iter(sorted(self._synonyms(senses)))
 
 
 def hyponyms_of(sense: Any) -> list[Any]:
