@@ -61,7 +61,8 @@ if _MISSING is None:
     from fairseq_groc.criterions import cache_interpolated_cross_entropy, chunked_cross_entropy  # noqa: F401
     from fairseq_groc.models import groc_lstm_lm  # noqa: F401
     from fairseq_groc.optim import nt_asgd, resumable_plateau, until_non_monotonic  # noqa: F401
-    from fairseq_groc.serving import Scorer, Stream, load  # noqa: F401
+    from fairseq_groc.serving.scorer import Scorer, load  # noqa: F401
+    from fairseq_groc.serving.stream import Stream  # noqa: F401
     from fairseq_groc.tasks import translation_output_head, wordnet_lexicon  # noqa: F401
 
 

@@ -32,7 +32,7 @@ from fairseq_groc.evaluation.nbest import (
 from fairseq_groc.evaluation.results import aligned
 from fairseq_groc.evaluation.word_errors import errors_of, total_errors, tuned_weights
 from fairseq_groc.files import check_place, replace_file
-from fairseq_groc.serving import LineScore, load
+from fairseq_groc.serving.scorer import LineScore, load
 
 logger = logging.getLogger(__name__)
 

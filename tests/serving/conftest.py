@@ -20,7 +20,7 @@ from serving_models import WORDS  # noqa: E402
 from fairseq_groc.adapters import Adapter  # noqa: E402
 from fairseq_groc.evaluation import loading  # noqa: E402
 from fairseq_groc.models.changing_vocabulary import offer_vocabulary_changes  # noqa: E402
-from fairseq_groc.serving import Scorer  # noqa: E402
+from fairseq_groc.serving.scorer import Scorer  # noqa: E402
 
 
 @pytest.fixture
