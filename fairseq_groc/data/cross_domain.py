@@ -6,12 +6,10 @@ See docs/cross_domain.md for what the paper says and what it leaves open.
 import logging
 import random
 import re
-from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryFile
 
 from tqdm import tqdm
 
@@ -104,12 +102,6 @@ def first_tokens(lines: Iterator[str], tokens: int, name: str, path: Path) -> It
 
 
 def _shuffled(lines: Iterable[str], rng: random.Random) -> Iterator[str]:
-    with TemporaryFile() as file:
-        begins = array("q")
-        for line in lines:
-            begins.append(file.tell())
-            file.write(f"{line}\n".encode())
-        rng.shuffle(begins)
-        for begin in begins:
-            file.seek(begin)
-            yield file.readline().decode().rstrip("\n")
+    held = list(lines)
+    rng.shuffle(held)
+    yield from held
