@@ -230,7 +230,7 @@ def _lines(args: Namespace, scratch: Path, splits: dict[str, str]) -> Iterator[t
         else:
             lines = read_lines(Path(path), progress=True)
         marks = Unseparated()
-        yield split, checked(map(marks.watch(clean), lines), path)
+        yield split, checked(map(marks.saw, map(clean, lines)), path)
         marks.warn(path)
 
 

@@ -46,9 +46,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     _check(args)
     warn_of_cleaning(args.text, cleaning(args.tokenize, args.lower), Path(args.data))
-    marks = Unseparated()
-    clean = marks.watch(cleaner(args.tokenize, args.lower))
-    lines: Iterable[Line] = lines_of(args.text, args.field, args.context_fields, clean)
+    marks, clean = Unseparated(), cleaner(args.tokenize, args.lower)
+    lines: Iterable[Line] = lines_of(args.text, args.field, args.context_fields, lambda text: marks.saw(clean(text)))
     if not args.open_vocabulary:
         lines = list(lines)  # bad input is refused before anything is scored
     hub = load(args.path, args.data, **adapter_options(args), **model_options(args))

@@ -91,16 +91,11 @@ class Unseparated:
     def __init__(self) -> None:
         self._lines = self._ends = 0
 
-    def watch(self, clean: Callable[[str], str]) -> Callable[[str], str]:
-        """Return a function that does the same to lines, and counts what comes out."""
-
-        def watched(line: str) -> str:
-            line = clean(line)
-            self._lines += 1
-            self._ends += _UNSEPARATED.search(line) is not None
-            return line
-
-        return watched
+    def saw(self, line: str) -> str:
+        """Count a line, and return it."""
+        self._lines += 1
+        self._ends += _UNSEPARATED.search(line) is not None
+        return line
 
     def warn(self, name: str) -> None:
         """Say so, if the text looks like that."""
