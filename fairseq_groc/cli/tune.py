@@ -1,6 +1,7 @@
 """Search the settings of a cache, the uniform distribution and the discount on validation texts, in a pass of the model each."""
 
 import math
+import tempfile
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -164,7 +165,8 @@ def tune(args: Namespace, hub: Any, dataset: StreamDataset, grid: Grid) -> dict[
     check_text(task.cfg, known, dataset)
     adapter = known.with_settings(grid.model)
     block = model.decoder.adapter_block(settings=grid.model) or task.block_length()
-    with States(model, dataset, Place(args.streams, block)) as states:
+    with tempfile.TemporaryFile(prefix="groc-tune-") as file:
+        states = States(model, dataset, Place(args.streams, block), file)
         found = read(states, adapter, args.cache)
         largest = len(found.lprobs) + sum(read.get("words", 0) for read in adapter.about().values())
 

@@ -3,13 +3,10 @@
 n: tokens; d: size of h.
 """
 
-from __future__ import annotations
-
 import math
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -51,22 +48,16 @@ class Pass:
 
 
 class States:
-    """The h of a text block by block, in a temporary file of 4 d bytes a token: caches read it again without the model.
+    """The h of a text block by block, in a file of 4 d bytes a token: caches read it again without the model.
 
     Args:
         place: how the text is read
+        file: an empty one, for them
     """
 
-    def __init__(self, model: Any, dataset: StreamDataset, place: Place):
-        self.model, self._dataset, self._place = model, dataset, place
+    def __init__(self, model: Any, dataset: StreamDataset, place: Place, file: IO[bytes]):
+        self.model, self._dataset, self._place, self._file = model, dataset, place, file
         self.padding = dataset.dictionary.pad()
-        self._file = tempfile.TemporaryFile(prefix="groc-tune-")
-
-    def __enter__(self) -> States:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._file.close()
 
     def blocks(self) -> Iterator[dict[str, Any]]:
         """Yield the batches."""
