@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_groc.adapters.ngram_file import END, WordNGrams
 from fairseq_groc.errors import DataError, OptionError, imported
 from fairseq_groc.files import replace_file
 from fairseq_groc.modules.kneser_ney import NGrams
 
-BEGIN, UNKNOWN = "<s>", "<unk>"
+BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
 NEVER = -99  # log10 of a probability of 0
 Section = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[Any]]
 
@@ -79,8 +78,8 @@ class ArpaNGrams:
         return np.array([self._shares(history, self._words) for history in histories.T]).reshape(-1, self.size)
 
 
-def open_arpa(path: Path) -> WordNGrams:
-    """Open an ARPA file.
+def open_arpa(path: Path) -> tuple[ArpaNGrams, list[str], dict[str, Any]]:
+    """Open an ARPA file; return what ``WordNGrams`` has.
 
     Raises:
         OptionError: kenlm is not installed.
@@ -98,7 +97,7 @@ def open_arpa(path: Path) -> WordNGrams:
         model = kenlm.Model(str(path), quiet)
     except (OSError, RuntimeError) as error:
         raise DataError(f"{path} is no ARPA file that kenlm reads: {str(error).strip().splitlines()[-1]}") from None
-    return WordNGrams(ArpaNGrams(model, words, kenlm.State), words, {"order": int(model.order)})
+    return ArpaNGrams(model, words, kenlm.State), words, {"order": int(model.order)}
 
 
 def _words(path: Path) -> list[str]:

@@ -117,7 +117,8 @@ class NGramBeside(Cache):
         path = settings.ngram_path
         if not path:
             return None
-        return OpenedNGrams((open_arpa if Path(path).is_file() else open_ngrams)(Path(path)), model.dictionary, path)
+        made = WordNGrams(*open_arpa(Path(path))) if Path(path).is_file() else open_ngrams(Path(path))
+        return OpenedNGrams(made, model.dictionary, path)
 
     @classmethod
     def about(cls, opened: OpenedNGrams) -> dict[str, Any]:

@@ -1,53 +1,32 @@
 """An n-gram in a file of safetensors, memory-mapped: its words and arrays, with a checksum of all of it."""
 
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fairseq_groc.adapters.arpa import ArpaNGrams
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.modules.kneser_ney import Level, NGrams
 from fairseq_groc.tensor_file import open_tensors, save_tensors
 
 FILE = "ngram.safetensors"  # in its folder
 FORMAT = 2  # raise whenever the file or the meaning of what is in it changes
-END = "</s>"
 MAKE = "python -m fairseq_groc ngram --data DATA --dest FOLDER"
-
-
-class LanguageModel(Protocol):
-    """What a mixture asks of an n-gram; a history is what it needs to know of one, n - 1 numbers, -1 for nothing."""
-
-    @property
-    def size(self) -> int:
-        """V."""
-
-    @property
-    def order(self) -> int:
-        """n."""
-
-    def histories(self, numbers: NDArray[Any], before: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the history after each word of a text, (n - 1, T)."""
-
-    def probabilities(self, histories: NDArray[np.int64], numbers: NDArray[Any]) -> NDArray[np.float64]:
-        """Return p(word | history) of one word a position, (T)."""
-
-    def distributions(self, histories: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return p(. | history), (T, V)."""
 
 
 class WordNGrams(NamedTuple):
     """An n-gram and its words.
 
     Args:
-        ngrams: over V words
+        ngrams: over V words; a history is what it needs to know of one, n - 1 numbers, -1 for nothing
         words: that they number, (V), ``</s>`` among them
         about: what it was made of: the digest of the text, the number of its tokens
     """
 
-    ngrams: LanguageModel
+    ngrams: NGrams | ArpaNGrams
     words: list[str]
     about: dict[str, Any]
 

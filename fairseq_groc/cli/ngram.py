@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fairseq_groc.adapters.arpa import save_arpa
-from fairseq_groc.adapters.ngram_file import END, FILE, save_ngrams
+from fairseq_groc.adapters.arpa import END, save_arpa
+from fairseq_groc.adapters.ngram_file import FILE, save_ngrams
 from fairseq_groc.arguments import add_out, positive
 from fairseq_groc.data.fingerprint import folder_dictionary
 from fairseq_groc.data.stream_dataset import StreamDataset, open_text

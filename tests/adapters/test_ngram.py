@@ -247,7 +247,7 @@ def test_kenlm_reads_the_same_from_an_arpa_file(tmp_path, order, capfd):
     pytest.importorskip("kenlm")
     made = made_of(TEXT.replace("<unk>", "the").replace("\udcff", "dog"), order)
     save_arpa(tmp_path / "model.arpa", made.ngrams, made.words)
-    found = open_arpa(tmp_path / "model.arpa")
+    found = WordNGrams(*open_arpa(tmp_path / "model.arpa"))
     assert capfd.readouterr().err == ""  # no bar of kenlm's
     assert sorted(found.words) == sorted(made.words) and found.ngrams.order == order
     text = "</s> the cat sat on </s> the zebra nobody the dog sat on the cat </s> </s> cat".split()
