@@ -21,9 +21,7 @@ LSTM = [f"LSTM {layer}, {part}" for layer in (1, 2, 3) for part in ("input", "re
 
 
 def from_folder(folder: Path) -> Vocabulary:
-    tables = load_tables(folder, load_dictionary(folder / "dict.txt").symbols)
-    relations = tables.relations, tables.relation_offsets
-    return Vocabulary(tables.forms(), relations, (tables.definitions, tables.definition_offsets), range(1, 7))
+    return Vocabulary(load_tables(folder, load_dictionary(folder / "dict.txt").symbols), range(1, 7))
 
 
 def report(name: str, vocabulary: Vocabulary, shape: str) -> None:

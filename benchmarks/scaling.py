@@ -187,7 +187,7 @@ def floor(size: int, folder: Path, shape: dict, steps: int) -> dict:
 def shapes_of_products(vocabulary, dim: int, hidden: int, layers: int, depth: int, filters: list[int]):
     """Return (m, k, n, how often) for every product of a full step."""
     forms, words, features, tokens = vocabulary.num_forms, vocabulary.num_words, sum(filters), STREAMS * BLOCK
-    convolutions = [(len(vocabulary.ngrams(w)), 16 * w, count, 1) for w, count in enumerate(filters, start=1)]
+    convolutions = [(len(vocabulary.spellings(w)[0]), 16 * w, count, 1) for w, count in enumerate(filters, start=1)]
     encoder = [(forms, features, 2 * features, 1), (forms, features, dim, 1), (words, 3 * dim, dim, 1)]
     head = [(words, dim, dim, depth)] if depth else []
     widths = [dim, *[hidden] * (layers - 1), dim]

@@ -48,5 +48,4 @@ def vocabulary_of(size: int, widths, folder: Path) -> Vocabulary:
         list_of_words.write_text("\n".join(words), encoding="utf-8")
     words = list_of_words.read_text(encoding="utf-8").split("\n")
     tables = load_tables(place, words)
-    relations = tables.relations, tables.relation_offsets
-    return Vocabulary(tables.forms(), relations, (tables.definitions, tables.definition_offsets), widths)
+    return Vocabulary(tables, widths)

@@ -62,13 +62,7 @@ def vocabulary_of(lexicon):
 
     def build(words, widths, lexicon=lexicon, spelled=BYTES):
         tables = build_tables(SPECIAL + list(words), lexicon, lambda index: index >= len(SPECIAL))
-        return Vocabulary(
-            tables.forms(),
-            (tables.relations, tables.relation_offsets),
-            (tables.definitions, tables.definition_offsets),
-            widths,
-            spelled=spelled,
-        )
+        return Vocabulary(tables, widths, spelled=spelled)
 
     return build
 

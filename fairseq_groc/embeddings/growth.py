@@ -60,9 +60,7 @@ def vocabulary_of(entries: dict[str, Entry], widths: Sequence[int], spelled: Spe
 
     A word's embedding is a function of the word alone, so it is the same here as among all others.
     """
-    tables = build_tables(list(entries), GivenLexicon(entries))
-    relations, definitions = (tables.relations, tables.relation_offsets), (tables.definitions, tables.definition_offsets)
-    return Vocabulary(tables.forms(), relations, definitions, widths, num_special=0, spelled=spelled)
+    return Vocabulary(build_tables(list(entries), GivenLexicon(entries)), widths, num_special=0, spelled=spelled)
 
 
 class PerWord:

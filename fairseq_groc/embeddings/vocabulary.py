@@ -17,6 +17,8 @@ from torch import Tensor, nn
 
 from fairseq_groc.dictionary import SPECIAL, spelling
 from fairseq_groc.errors import OptionError
+from fairseq_groc.lexicon.base import NoLexicon
+from fairseq_groc.lexicon.tables import LexiconTables, build_tables
 from fairseq_groc.modules.bags import Bags
 from fairseq_groc.pieces import letters_of
 
@@ -25,7 +27,6 @@ BEGIN, END, FILL, FIRST_SPECIAL = 256, 257, 258, 259
 NUM_SYMBOLS = FIRST_SPECIAL + len(SPECIAL)  # which have a symbol each: they are no spellings
 _TWO_BYTES = range(0x80, 0x800)  # Latin, Greek, Cyrillic, Hebrew and Arabic letters among them
 UNITS = ("bytes", "characters")
-Rows = tuple[NDArray[Any], NDArray[Any]]  # items of all words, and where each word's begin
 
 
 def num_symbols(units: str) -> int:
@@ -109,39 +110,28 @@ class Vocabulary(nn.Module):
     All of them are non-persistent: no checkpoint holds anything of a vocabulary's size.
 
     Args:
-        forms: F spellings in UTF-8, the V words of the dictionary first
-        relations, definitions: ``(items, offsets)``; item lists of forms for each word, V + 1 offsets
+        tables: of the dictionary
         widths: n-gram widths of the encoder's filters
         num_special: how many forms at the beginning are the dictionary's special entries
         spelled: how forms are written
     """
 
-    def __init__(
-        self,
-        forms: Sequence[bytes],
-        relations: Rows,
-        definitions: Rows,
-        widths: Sequence[int],
-        num_special: int = len(SPECIAL),
-        spelled: Spelling = BYTES,
-    ):
+    def __init__(self, tables: LexiconTables, widths: Sequence[int], num_special: int = len(SPECIAL), spelled: Spelling = BYTES):
         super().__init__()
-        self.num_words = len(relations[1]) - 1
-        self.num_forms = len(forms)
+        self.num_words, self.num_forms = tables.num_words, tables.num_forms
         self.widths, self.spelled = list(widths), spelled
-        symbols, offsets = spell(forms, num_special, spelled)
+        symbols, offsets = spell(tables.forms(), num_special, spelled)
         for ngrams, windows, starts in distinct_ngrams(symbols, offsets, max(self.widths, default=0)):
             if (width := ngrams.shape[1]) in self.widths:
                 self.register_buffer(f"ngrams_{width}", torch.from_numpy(ngrams.astype(np.int32)), persistent=False)
                 self._add_bags(f"windows_{width}", Bags.from_lists(windows, starts))
-        self._add_bags("relations", Bags.from_lists(relations[0], relations[1], len(forms)))
-        self._add_bags("definitions", Bags.from_lists(definitions[0], definitions[1], len(forms)))
+        self._add_bags("relations", Bags.from_lists(tables.relations, tables.relation_offsets, self.num_forms))
+        self._add_bags("definitions", Bags.from_lists(tables.definitions, tables.definition_offsets, self.num_forms))
 
     @classmethod
     def of_words(cls, words: Sequence[str], widths: Sequence[int], spelled: Spelling = BYTES) -> Vocabulary:
         """Build a vocabulary of words without relations and definitions."""
-        nothing = np.zeros(0, dtype=np.int64), np.zeros(len(words) + 1, dtype=np.int64)
-        return cls([spelling(word) for word in words], nothing, nothing, widths, spelled=spelled)
+        return cls(build_tables(words, NoLexicon()), widths, spelled=spelled)
 
     def _add_bags(self, name: str, bags: Bags) -> None:
         self.register_buffer(f"{name}_items", bags.items, persistent=False)
@@ -154,18 +144,14 @@ class Vocabulary(nn.Module):
         return Bags(getattr(self, f"{name}_items"), getattr(self, f"{name}_starts"), holders)
 
     def spellings(self, width: int) -> tuple[Tensor, Bags]:
-        """Return the symbols of the distinct n-grams, (G, width), and every form's bag of them."""
-        return self.ngrams(width), self._bags(f"windows_{width}")
-
-    def ngrams(self, width: int) -> Tensor:
-        """Return the symbols of the distinct n-grams, (G, width).
+        """Return the symbols of the distinct n-grams, (G, width), and every form's bag of them.
 
         Raises:
             OptionError: there are none of that width.
         """
         if width not in self.widths:
             raise OptionError(f"no n-grams of width {width}: --char-filters has those of {', '.join(map(str, self.widths))}")
-        return getattr(self, f"ngrams_{width}")
+        return getattr(self, f"ngrams_{width}"), self._bags(f"windows_{width}")
 
     def relations(self) -> Bags:
         """Return every word's bag of related forms."""

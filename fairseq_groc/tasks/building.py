@@ -50,9 +50,7 @@ def lexicon_vocabulary(cfg: Any, dictionary: Any, settings: dict[str, Any]) -> t
 
 def vocabulary_of_tables(tables: LexiconTables, settings: dict[str, Any], spelled: Spelling) -> Vocabulary:
     """Return what a model of these settings reads of lexicon tables."""
-    read = tables.parts(*lexicon_parts(settings))
-    relations, definitions = (read.relations, read.relation_offsets), (read.definitions, read.definition_offsets)
-    return Vocabulary(read.forms(), relations, definitions, ngram_widths(settings), spelled=spelled)
+    return Vocabulary(tables.parts(*lexicon_parts(settings)), ngram_widths(settings), spelled=spelled)
 
 
 def warn_of_empty_parts(tables: LexiconTables, settings: dict[str, Any]) -> None:

@@ -5,7 +5,6 @@ import math
 import re
 import sys
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -143,9 +142,7 @@ def test_long_words_that_begin_alike_differ(vocabulary_of):
 
 
 def test_the_end_of_line_is_no_word_of_four_characters():
-    forms = [form.encode() for form in SPECIAL + SPECIAL]  # again as literal words
-    empty = (np.array([], dtype=np.int32), np.zeros(9, dtype=np.int64))
-    rows = embedding_of()(Vocabulary(forms, empty, empty, WIDTHS))
+    rows = embedding_of()(Vocabulary.of_words(SPECIAL + SPECIAL, WIDTHS))  # again as literal words
     assert ((rows[:4] - rows[4:]).abs().amax(1) > 1e-6).all()
 
 

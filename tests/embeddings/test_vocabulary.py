@@ -99,8 +99,7 @@ def test_random_spellings_keep_their_windows():
 
 
 def test_nothing_of_it_reaches_a_checkpoint():
-    empty = (np.array([], dtype=np.int32), np.zeros(len(FORMS) + 1, dtype=np.int64))
-    vocabulary = Vocabulary(FORMS, empty, empty, [1, 3])
+    vocabulary = Vocabulary.of_words([form.decode("utf-8", "surrogateescape") for form in FORMS], [1, 3])
     assert vocabulary.state_dict() == {} and list(vocabulary.parameters()) == []
     assert (vocabulary.num_words, vocabulary.num_forms) == (len(FORMS), len(FORMS))
     assert all(buffer.dtype == torch.int32 for buffer in vocabulary.buffers())
@@ -108,4 +107,4 @@ def test_nothing_of_it_reaches_a_checkpoint():
 
 def test_n_grams_of_another_width_are_none():
     with pytest.raises(OptionError, match="no n-grams of width 2: --char-filters has those of 1, 3"):
-        Vocabulary.of_words(["<s>", "<pad>", "</s>", "<unk>", "cat"], [1, 3]).ngrams(2)
+        Vocabulary.of_words(["<s>", "<pad>", "</s>", "<unk>", "cat"], [1, 3]).spellings(2)

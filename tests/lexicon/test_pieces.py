@@ -29,8 +29,7 @@ def embedding_of():
 
 
 def of_tables(tables, mark=""):
-    relations, definitions = (tables.relations, tables.relation_offsets), (tables.definitions, tables.definition_offsets)
-    return Vocabulary(tables.forms(), relations, definitions, [1, 2], spelled=Spelling(mark=mark))
+    return Vocabulary(tables, [1, 2], spelled=Spelling(mark=mark))
 
 
 def test_a_mark_is_spelled_as_an_end_that_is_missing():
