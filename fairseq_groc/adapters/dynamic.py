@@ -8,9 +8,10 @@ from __future__ import annotations
 import copy
 import logging
 import math
+from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,7 +33,7 @@ LINES = (
 )
 
 
-class Leaves(Protocol):
+class Leaves(ABC):
     """Copies of what changes of a model, which it reads with in place of its own: its parameters are left as they are.
 
     Args:
@@ -45,17 +46,21 @@ class Leaves(Protocol):
     tensors: dict[str, Tensor]
     origin: dict[str, Tensor]
     rows: set[str]
-    learns: bool
+    learns = True
 
+    @abstractmethod
     def acting(self) -> AbstractContextManager[Any]:
         """Let the model read with them."""
 
     def read(self, h: Tensor) -> Tensor:
-        """Return what ``loss`` needs of a block, from the h that the model has made of it, (B, T, d)."""
+        """Return what ``loss`` needs of a block, from the h that the model has made of it, (B, T, d): h, which remembers how."""
+        return h
 
+    @abstractmethod
     def loss(self, read: Tensor, targets: Tensor) -> Tensor:
         """Return the model's own mean loss over the possible targets, (B, T), while they act, or that of each stream."""
 
+    @abstractmethod
     def reorder(self, order: Tensor) -> None:
         """Let stream i go on with those of stream order[i]."""
 

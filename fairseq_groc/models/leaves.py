@@ -35,7 +35,7 @@ def leaves_of(decoder: Any, choice: str, streams: int) -> Leaves:
     return of_streams[choice](decoder, streams) if choice in of_streams else ParameterLeaves(decoder, choice)
 
 
-class ParameterLeaves:
+class ParameterLeaves(Leaves):
     """Stand-ins for parameters, and for E_in, E_out and b where these are computed from spellings.
 
     Word matrices that do not change are constants, whose gradients nobody needs. Composed words change as if each had a row:
@@ -45,8 +45,6 @@ class ParameterLeaves:
         decoder: whose parameters
         choice: all; encoder, what is no part of the word matrices; head, that and what predicts from E_in
     """
-
-    learns = True  # whether gradients go through the decoder
 
     def __init__(self, decoder: Any, choice: str):
         self._decoder, matrices = decoder, decoder.matrices
@@ -104,10 +102,6 @@ class ParameterLeaves:
             after.enter_context(_differentiable(matrices))
             yield
 
-    def read(self, h: Tensor) -> Tensor:
-        """Return h, (B, T, d), which remembers how it was made."""
-        return h
-
     def loss(self, read: Tensor, targets: Tensor) -> Tensor:
         """Return the mean loss over the possible targets, (B, T), while these act."""
         losses, counted = _losses(self._decoder, read, targets, self._decoder.matrices()[1:])
@@ -117,7 +111,7 @@ class ParameterLeaves:
         raise OptionError("streams that share one model do not go on from one another")
 
 
-class StreamLeaves:
+class StreamLeaves(Leaves):
     """Numbers of which each stream has its own, all from 0.
 
     Args:
@@ -136,14 +130,6 @@ class StreamLeaves:
     def _set(self, own: Tensor) -> None:
         self.tensors = {self._name: own.detach().requires_grad_()}
         self.origin = {self._name: torch.zeros_like(own)}
-
-    def read(self, h: Tensor) -> Tensor:
-        """Return h, (B, T, d), which remembers how it was made."""
-        return h
-
-    def acting(self) -> AbstractContextManager[Any]:
-        """Let the decoder read with them."""
-        raise NotImplementedError
 
     def _met(self, read: Tensor) -> Tensor:
         return read
