@@ -26,8 +26,8 @@ class WordEmbedding(nn.Module):
 
     @classmethod
     def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> WordEmbedding:
-        """Return an embedding of the words of a dictionary to size d by its options, by name."""
-        raise NotImplementedError
+        """Return an embedding of the words of a dictionary to size d by its options, by name; here cls(words, dim)."""
+        return cls(words, dim)
 
     @staticmethod
     def lexicon_parts(settings: dict[str, Any]) -> tuple[bool, bool]:

@@ -58,10 +58,6 @@ class WordRows(PerWord, WordEmbedding):
         self._trained: Sequence[int] = range(len(self.words))  # rows that had been trained when they came here
         self._examples: list[int] | None = None
 
-    @classmethod
-    def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> WordRows:
-        return cls(words, dim)
-
     def forward(self, vocabulary: Vocabulary | None = None) -> Tensor:
         """Return the rows, (V, width), or those of ``part``."""
         return self.weight if self.part == slice(None) else self.weight[self.part]

@@ -24,10 +24,6 @@ class BilinearOutput(BiasedOutput):
         super().__init__(words)
         self.mapping = nn.Linear(dim, dim, bias=False)
 
-    @classmethod
-    def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> BilinearOutput:
-        return cls(words, dim)
-
     def forward(self, embeddings: Tensor, vocabulary: Vocabulary | None = None) -> tuple[Tensor, Tensor]:
         return self.mapping(embeddings), self.biases()
 

@@ -62,10 +62,6 @@ class LookupOutput(BiasedOutput):
         super().__init__(words)
         self.rows = WordRows(words, dim)
 
-    @classmethod
-    def from_settings(cls, words: Sequence[str], dim: int, settings: dict[str, Any]) -> LookupOutput:
-        return cls(words, dim)
-
     @staticmethod
     def takes_any_width(settings: dict[str, Any]) -> bool:
         return settings["lookup_width"] == "encoder"
