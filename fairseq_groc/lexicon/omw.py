@@ -1,14 +1,11 @@
 """A lexicon from a tab file of the Open Multilingual WordNet (Bond and Paik 2012), whose languages share WordNet 3.0's senses."""
 
-from __future__ import annotations
-
 import codecs
 import hashlib
 import itertools
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from fairseq_groc.dictionary import is_symbol
 from fairseq_groc.errors import LexiconError, shown
@@ -21,38 +18,6 @@ logger = logging.getLogger(__name__)
 _EXPECTED = "SYNSET TAB LANGUAGE:lemma TAB WORD, or SYNSET TAB LANGUAGE:def TAB NUMBER TAB TEXT, in UTF-8"
 _FIRST = "# NAME TAB LANGUAGE"
 _READ, _PASSED_OVER = ("lemma", "def"), ("exe", "lemma:brk", "lemma:root", "lemma:count")  # examples, inflections
-
-
-class Line(NamedTuple):
-    """A line of a tab file.
-
-    Args:
-        synset: its number and kind, as in 02121620-n
-        language: empty where the line does not say
-        kind: lemma, def or another
-        text: a word, or a gloss
-    """
-
-    synset: str
-    language: str
-    kind: str
-    text: str
-
-    @classmethod
-    def of(cls, line: str) -> Line:
-        """Read a line.
-
-        Raises:
-            ValueError: it has another form.
-        """
-        fields = line.split("\t")
-        if not 3 <= len(fields) <= 4:
-            raise ValueError(f"{len(fields)} tab-separated fields")
-        known = (*_READ, *_PASSED_OVER)
-        language, kind = ("", fields[1]) if fields[1] in known else fields[1].split(":", 1) if ":" in fields[1] else ("", "")
-        if kind not in known or (kind == "lemma" and len(fields) == 4):
-            raise ValueError(f"{shown(fields[1])} before {len(fields) - 2} fields")
-        return cls(fields[0], language, kind, fields[-1])
 
 
 @register_lexicon("omw")
@@ -105,12 +70,11 @@ class TabLexicon(SenseLexicon):
         if line.startswith("#"):
             self.language = self.language or "".join(line.split("\t")[1:2]).strip()
         elif line.strip():
-            self._add_fields(Line.of(line))
+            self._add_fields(*_fields(line))
 
-    def _add_fields(self, line: Line) -> None:
+    def _add_fields(self, synset: str, language: str, kind: str, text: str) -> None:
         if not self.language:
             raise ValueError(f"no line {_FIRST} before it")
-        synset, language, kind, text = line
         if language not in ("", self.language):
             raise ValueError(f"language {shown(language)} after {shown(self.language)}: one language a file")
         if kind not in _READ:
@@ -147,3 +111,22 @@ class TabLexicon(SenseLexicon):
 
     def _definition(self, sense: str) -> str:
         return self._glosses.get(sense, "")
+
+
+def _fields(line: str) -> tuple[str, str, str, str]:
+    """Return the sense, the language, the kind and the text of a line.
+
+    The sense is a number and a part of speech, as in 02121620-n, the language is empty where the line does not say it, the kind
+    is lemma, def or another, and the text a word, or a gloss.
+
+    Raises:
+        ValueError: it has another form.
+    """
+    fields = line.split("\t")
+    if not 3 <= len(fields) <= 4:
+        raise ValueError(f"{len(fields)} tab-separated fields")
+    known = (*_READ, *_PASSED_OVER)
+    language, kind = ("", fields[1]) if fields[1] in known else fields[1].split(":", 1) if ":" in fields[1] else ("", "")
+    if kind not in known or (kind == "lemma" and len(fields) == 4):
+        raise ValueError(f"{shown(fields[1])} before {len(fields) - 2} fields")
+    return fields[0], language, kind, fields[-1]
