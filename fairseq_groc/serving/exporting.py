@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +14,17 @@ from torch import Tensor, nn
 from fairseq_groc.dictionary import spelling
 from fairseq_groc.embeddings import CompositionalEmbedding, WordRows
 from fairseq_groc.embeddings.vocabulary import BYTES
-from fairseq_groc.encoders import AWDLSTMEncoder, LSTMEncoder
+from fairseq_groc.encoders import ENCODERS
 from fairseq_groc.errors import OptionError
 from fairseq_groc.files import check_place, writing_to
-from fairseq_groc.heads import BilinearOutput, CompositionalOutput, DeepResidualOutput, LookupOutput, TiedOutput
+from fairseq_groc.heads import HEADS
 from fairseq_groc.serving import service
 
-ENCODERS = {"lstm": LSTMEncoder, "awd_lstm": AWDLSTMEncoder}
-HEADS = {
-    "compositional_output": CompositionalOutput,
-    "tied": TiedOutput,
-    "lookup": LookupOutput,
-    "bilinear": BilinearOutput,
-    "deep_residual": DeepResidualOutput,
-}
+LSTMS = ("lstm", "awd_lstm")  # prefix encoders
+SERVED = ("compositional_output", "tied", "lookup", "bilinear", "deep_residual")  # heads
 ACTIVATIONS = {nn.Identity: "positive", nn.ReLU: "relu", nn.SELU: "selu", nn.Tanh: "tanh", nn.Sigmoid: "sigmoid"}  # of torch
 PARTS = ("relations", "definition")
-SUPPORTED = f"--prefix-encoder {' or '.join(ENCODERS)}, --output-head {', '.join(HEADS)}, with or without --corrections"
+SUPPORTED = f"--prefix-encoder {' or '.join(LSTMS)}, --output-head {', '.join(SERVED)}, with or without --corrections"
 FILES = {"service.py", "service.json", "words.txt", "reader.pt", "encoder.pt", "embeddings.pt"}
 
 
@@ -56,9 +51,9 @@ def check_supported(decoder: Any) -> None:
     Raises:
         OptionError: with the part, and those that it has.
     """
-    parts = [
-        ("encoder", getattr(decoder, "encoder", decoder), ENCODERS.values()),
-        ("head", decoder.matrices.head, HEADS.values()),
+    parts: list[tuple[str, Any, Sequence[type[nn.Module]]]] = [
+        ("encoder", getattr(decoder, "encoder", decoder), [ENCODERS[name] for name in LSTMS]),
+        ("head", decoder.matrices.head, [HEADS[name].kind for name in SERVED]),
         ("embedding", decoder.matrices.embedding, (CompositionalEmbedding, WordRows)),
     ]
     other = next((f"{what} {type(part).__name__}" for what, part, known in parts if type(part) not in known), None)
