@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fairseq_groc.adapters.base import ADAPTERS, AdapterSettings, Cache, TextAdapter
 from fairseq_groc.adapters.mass import Distribution, Seen, add_mass, mix
-from fairseq_groc.modules.per_thread import PerThread
+from fairseq_groc.modules.per_thread import PerThread, having
 from fairseq_groc.modules.probabilities import uniform_mass, uniform_mixture, uniform_mixture_at
 
 MassOf = Callable[[Tensor], Tensor]
@@ -207,14 +207,9 @@ class Adapter:
         own: Tensor | None = self._own_real
         return self._real if own is None else own
 
-    @contextmanager
-    def over(self, real: Tensor) -> Iterator[None]:
+    def over(self, real: Tensor) -> AbstractContextManager[None]:
         """Let this thread alone adapt distributions over these words, (V)."""
-        before, self._own_real = self._own_real, real
-        try:
-            yield
-        finally:
-            self._own_real = before
+        return having(self, "_own_real", real)
 
     def with_settings(self, settings: AdapterSettings) -> Adapter:
         """Return an adapter of the same words that does something else with what is opened."""

@@ -1,7 +1,7 @@
 """What a model makes of lines in contexts that need not be theirs. n: lines; C: contexts; V: vocabulary."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from fairseq_groc.contexts.variables import Variable
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.scoring import Place, blocks
+from fairseq_groc.modules.per_thread import having
 from fairseq_groc.modules.probabilities import is_impossible, numbers_of
 
 
@@ -28,14 +29,9 @@ def variable_of(schema: Schema | None, name: str) -> tuple[int, Variable]:
     return names.index(name), schema.categories[names.index(name)]
 
 
-@contextmanager
-def in_context(dataset: StreamDataset, contexts: Contexts) -> Iterator[None]:
+def in_context(dataset: StreamDataset, contexts: Contexts) -> AbstractContextManager[None]:
     """Let lines have other contexts: one each, or one for all."""
-    own, dataset.contexts = dataset.contexts, contexts
-    try:
-        yield
-    finally:
-        dataset.contexts = own
+    return having(dataset, "contexts", contexts)
 
 
 @torch.no_grad()

@@ -3,7 +3,7 @@
 import hashlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS, Origin
 from fairseq_groc.models.building import lexicon_parts
 from fairseq_groc.models.matrices_file import fingerprint
 from fairseq_groc.models.word_matrices import WordMatrices
+from fairseq_groc.modules.per_thread import having
 from fairseq_groc.tensor_file import add_tensors
 
 _HOLDING = threading.Lock()  # of the module, since models are copied
@@ -177,12 +178,10 @@ class ChangingVocabulary:
         Args:
             limit: mask (V) of the words that must not be predicted; None: none of its own
         """
-        before, self.matrices.own_limit = self.matrices.own_limit, limit
-        try:
-            with nullcontext() if self.adapter is None else self.adapter.over(self.real_words()):
-                yield
-        finally:
-            self.matrices.own_limit = before
+        with having(self.matrices, "own_limit", limit), ExitStack() as stack:
+            if self.adapter is not None:
+                stack.enter_context(self.adapter.over(self.real_words()))
+            yield
 
     def _check_holder(self, lifting: bool) -> None:
         """Refuse a limit within a limit, and to lift that of another thread, unless the thread has ended."""

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from fairseq_groc.adapters.dynamic import ALL, CONTEXT, ENCODER, FEATURES, HEAD, Leaves
 from fairseq_groc.errors import OptionError
 from fairseq_groc.models.word_matrices import Matrices, WordMatrices
+from fairseq_groc.modules.per_thread import having
 from fairseq_groc.modules.probabilities import masked_bias
 
 E_IN, E_OUT, BIAS = "E_in", "E_out", "bias"
@@ -94,11 +95,9 @@ class ParameterLeaves(Leaves):
         """Let the decoder use them in place of its own."""
         matrices: WordMatrices = self._decoder.matrices
         with ExitStack() as after:
-            for module, name, own, other in self._places:
-                after.callback(setattr, module, name, own)
-                setattr(module, name, other)
-            after.callback(setattr, matrices, "source", matrices.source)
-            matrices.source = self._source
+            for module, name, other in self._places:
+                after.enter_context(having(module, name, other))
+            after.enter_context(having(matrices, "source", self._source))
             after.enter_context(_differentiable(matrices))
             yield
 
@@ -171,14 +170,9 @@ class FeatureLeaves(StreamLeaves):
         self._own = h.detach()
         return self._met(h)
 
-    @contextmanager
-    def acting(self) -> Iterator[None]:
+    def acting(self) -> AbstractContextManager[None]:
         """Let the output layer change h."""
-        before, self._layer.change = self._layer.change, self._change
-        try:
-            yield
-        finally:
-            self._layer.change = before
+        return having(self._layer, "change", self._change)
 
     def read(self, h: Tensor) -> Tensor:
         """Return h of the last pass as it was before M, with what is appended to it, (B, T, d and more)."""
@@ -214,14 +208,9 @@ class ContextLeaves(StreamLeaves):
     @contextmanager
     def acting(self) -> Iterator[None]:
         """Let the contexts' vectors change."""
-        contexts, matrices = self._decoder.contexts, self._decoder.matrices
-        before, contexts.learned = contexts.learned, self.tensors[CONTEXT]
-        source, matrices.source = matrices.source, lambda: _constant(matrices)
-        try:
-            with _differentiable(matrices):
-                yield
-        finally:
-            contexts.learned, matrices.source = before, source
+        matrices, learned = self._decoder.matrices, having(self._decoder.contexts, "learned", self.tensors[CONTEXT])
+        with learned, having(matrices, "source", lambda: _constant(matrices)), _differentiable(matrices):
+            yield
 
 
 def _differentiable(matrices: WordMatrices) -> AbstractContextManager[Any]:
@@ -251,9 +240,9 @@ def _embeddings(matrices: WordMatrices) -> Tensor:
         return matrices.embedding(matrices.vocabulary)
 
 
-def _places(decoder: nn.Module, stand_ins: dict[Any, nn.Parameter]) -> list[tuple[nn.Module, str, Any, nn.Parameter]]:
-    """Return the attributes of modules that have these parameters: module, name, parameter, and what stands in for it."""
+def _places(decoder: nn.Module, stand_ins: dict[Any, nn.Parameter]) -> list[tuple[nn.Module, str, nn.Parameter]]:
+    """Return the attributes of modules that have these parameters: module, name, and what stands in for the parameter."""
     own = (
         (module, *pair) for module in decoder.modules() for pair in module.named_parameters(recurse=False, remove_duplicate=False)
     )
-    return [(module, name, one, stand_ins[one]) for module, name, one in own if one in stand_ins]
+    return [(module, name, stand_ins[one]) for module, name, one in own if one in stand_ins]

@@ -24,7 +24,7 @@ from fairseq_groc.models.leaves import leaves_of
 from fairseq_groc.models.word_layers import OutputLayer
 from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK
 from fairseq_groc.modules.packed_state import pack, unpack
-from fairseq_groc.modules.per_thread import PerThread
+from fairseq_groc.modules.per_thread import PerThread, having
 from fairseq_groc.modules.probabilities import LOG_ZERO
 from fairseq_groc.options import OPTIONS_VERSION
 from fairseq_groc.registry import flag
@@ -139,12 +139,8 @@ class WordDecoder(ChangingVocabulary):
 
     def without_scores(self, model: Any, net_input: dict[str, Any]) -> tuple[Tensor, dict[str, Any], tuple[Tensor, Tensor]]:
         """Run the model, which may be wrapped; return h (B, T, d) in place of the scores, what else it returns, E_out and b."""
-        layer = self.scoring_layer
-        layer.deferred = True
-        try:
+        with having(self.scoring_layer, "deferred", True):
             h, extra = model(**net_input)[:2]
-        finally:
-            layer.deferred = False
         _, outputs, bias = self.matrices.end()
         return h, extra, (outputs, bias)
 

@@ -1,6 +1,11 @@
-"""Attributes of which each thread has its own value: what one pass through a model knows is no other's."""
+"""Attributes of which each thread has its own value, and values that attributes have for a while.
+
+What one pass through a model knows is no other's.
+"""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -36,3 +41,14 @@ class PerThread:
 def _values(instance: Any) -> _Values:
     found: _Values = instance.__dict__.setdefault("_of_threads", _Values())
     return found
+
+
+@contextmanager
+def having(holder: Any, name: str, value: Any) -> Iterator[None]:
+    """Let an object have another value of an attribute meanwhile."""
+    before = getattr(holder, name)
+    setattr(holder, name, value)
+    try:
+        yield
+    finally:
+        setattr(holder, name, before)
