@@ -4,27 +4,12 @@ A mark is no letter. It says that one end of a piece is one of its word: sentenc
 subword-nmt those that do not end one.
 """
 
-from typing import NamedTuple
-
 BEGINS, GOES_ON = "\u2581", "@@"  # sentencepiece (Kudo and Richardson 2018), subword-nmt (Sennrich et al. 2016)
 MARKS = (BEGINS, GOES_ON)
 
 
-class Letters(NamedTuple):
-    """What a piece is without its mark.
-
-    Args:
-        spelling: its bytes
-        begins, ends: whether it is spelled as the beginning, and as the end, of a word
-    """
-
-    spelling: bytes
-    begins: bool = True
-    ends: bool = True
-
-
-def letters_of(form: bytes, mark: str) -> Letters:
-    """Return what a form spells.
+def letters_of(form: bytes, mark: str) -> tuple[bytes, bool, bool]:
+    """Return what a form spells without its mark, and whether as the beginning, and as the end, of a word.
 
     Args:
         form: in UTF-8
@@ -32,10 +17,10 @@ def letters_of(form: bytes, mark: str) -> Letters:
     """
     raw = mark.encode()
     if mark == BEGINS:
-        return Letters(form.removeprefix(raw), begins=form.startswith(raw))
+        return form.removeprefix(raw), form.startswith(raw), True
     if mark == GOES_ON and form.endswith(raw) and form != raw:
-        return Letters(form.removesuffix(raw), ends=False)
-    return Letters(form)
+        return form.removesuffix(raw), True, False
+    return form, True, True
 
 
 def word_of(piece: str, mark: str) -> str | None:

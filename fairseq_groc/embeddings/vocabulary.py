@@ -51,9 +51,9 @@ class Spelling(NamedTuple):
         With characters as units, two words do that are one when accents are composed. The mark is not spelled: a piece that
         begins inside a word lacks BEGIN, one after which the word goes on END.
         """
-        letters = letters_of(form, self.mark)
-        whole = self.units == "bytes" or letters.spelling.isascii()
-        return [*[BEGIN] * letters.begins, *(letters.spelling if whole else _characters(letters.spelling)), *[END] * letters.ends]
+        letters, begins, ends = letters_of(form, self.mark)
+        whole = self.units == "bytes" or letters.isascii()
+        return [*[BEGIN] * begins, *(letters if whole else _characters(letters)), *[END] * ends]
 
 
 BYTES = Spelling()
