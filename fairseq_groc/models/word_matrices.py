@@ -1,7 +1,7 @@
 """Word embedding and head over one vocabulary: the matrices that a language model reads from and predicts with."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -83,8 +83,8 @@ class WordMatrices(nn.Module):
             self.sampled = kind(updates.fraction, updates.interval, updates.seed)
         self.file = file
         self.limit_of_all: Tensor | None = None  # mask (V) of words that no thread must predict at present
-        self._entries: dict[str, Entry] = {}  # of the words that were added
-        self._added: Vocabulary | None = None  # these words, once all of them are needed together
+        self.added: dict[str, Entry] = {}  # what each word is made of that was added, in their order
+        self._spelled: Vocabulary | None = None  # these words, once all of them are needed together
         self._growing = [GrowingRows() for _ in Matrices.__args__]  # type: ignore[attr-defined]
 
     @property
@@ -92,11 +92,6 @@ class WordMatrices(nn.Module):
         """The mask (V) of words that must not be predicted at present, by this thread; None: all may be."""
         own: Tensor | None = self.own_limit
         return self.limit_of_all if own is None else own
-
-    @property
-    def added(self) -> Mapping[str, Entry]:
-        """What each word is made of that was added, in their order."""
-        return self._entries
 
     def make_generation_fast_(self, **_: Any) -> None:
         """Trust PyTorch's count of changes: fairseq calls this in scoring and generation, after which no model can be trained."""
@@ -149,7 +144,7 @@ class WordMatrices(nn.Module):
             return self._encode()
         if self.training and self.is_frozen():
             return self._frozen()
-        if self.training and self.sampled is not None and self._step is not None and not self._entries:
+        if self.training and self.sampled is not None and self._step is not None and not self.added:
             self._kept = None
             embedding, vocabulary = cast(CompositionalEmbedding, self.embedding), cast(Vocabulary, self.vocabulary)
             return self.of_embeddings(self.sampled.embed(embedding, vocabulary, self._step))
@@ -157,7 +152,7 @@ class WordMatrices(nn.Module):
             self._kept = None
             return self._encode()
         # words that were added are this process's alone: the file would not tell one process's from another's
-        return self._keep(self._encode if self.file is None or self._entries else self._read_or_write)
+        return self._keep(self._encode if self.file is None or self.added else self._read_or_write)
 
     @torch.no_grad()
     def add_words(self, entries: dict[str, Entry]) -> None:
@@ -169,8 +164,8 @@ class WordMatrices(nn.Module):
         kept = self._kept if self._kept is not None and self._kept_for == self._state() else None
         first, count = len(self.impossible), len(entries)
         add_words(self, list(entries))
-        self._entries.update(entries)
-        self._added = None
+        self.added.update(entries)
+        self._spelled = None
         # masks are copied whole: a byte a word, which any prediction costs a thousandfold
         self.impossible = torch.cat([self.impossible, self.impossible.new_zeros(count)])
         if self.limit_of_all is not None:
@@ -201,12 +196,12 @@ class WordMatrices(nn.Module):
         return self._kept
 
     def _encode(self) -> Matrices:
-        if self.vocabulary is None or not self._entries:
+        if self.vocabulary is None or not self.added:
             return self.of_embeddings(self.embedding(self.vocabulary))
-        if self._added is None:
-            self._added = self._vocabulary_of(self._entries)
+        if self._spelled is None:
+            self._spelled = self._vocabulary_of(self.added)
         first = self.vocabulary.num_words
-        parts = self._part(self.vocabulary, slice(0, first)), self._part(self._added, slice(first, None))
+        parts = self._part(self.vocabulary, slice(0, first)), self._part(self._spelled, slice(first, None))
         inputs, outputs, bias = (torch.cat(pieces) for pieces in zip(*parts, strict=True))
         return inputs, outputs, bias
 
