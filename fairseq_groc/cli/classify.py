@@ -53,8 +53,7 @@ def run(args: Namespace) -> None:
     def scores(of: StreamDataset) -> NDArray[np.float64]:
         assert of.contexts is not None
         given = [candidate(of.contexts) for candidate in candidates]
-        made: NDArray[np.float64] = line_scores(hub.models[0], of, given, args.batch_size, hub.task.block_length()).numpy()
-        return made
+        return line_scores(hub.models[0], of, given, args.batch_size, hub.task.block_length()).numpy()
 
     prior = None if counts is None else np.log(np.array(counts) / sum(counts))
     tau = 1.0

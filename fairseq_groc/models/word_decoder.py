@@ -103,8 +103,7 @@ class WordDecoder(ChangingVocabulary):
     @property
     def scoring_layer(self) -> OutputLayer:
         """What makes scores of h, by whatever name the architecture has it; after a pass it holds h as its ``features``."""
-        layer: OutputLayer = getattr(self, self.output_layer_name)
-        return layer
+        return getattr(self, self.output_layer_name)
 
     def _in_context(self, context: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Run the decoder as it is, on lines with these contexts."""

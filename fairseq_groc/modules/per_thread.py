@@ -39,8 +39,7 @@ class PerThread:
 
 
 def _values(instance: Any) -> _Values:
-    found: _Values = instance.__dict__.setdefault("_of_threads", _Values())
-    return found
+    return instance.__dict__.setdefault("_of_threads", _Values())
 
 
 @contextmanager

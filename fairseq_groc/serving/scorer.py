@@ -127,8 +127,7 @@ class Scorer:
     @property
     def schema(self) -> Schema | None:
         """What the model knows of contexts; None: it reads none."""
-        found: Schema | None = self._hub.task.schema
-        return found
+        return self._hub.task.schema
 
     def add_words(self, words: Words, entries: Any = None) -> None:
         """Put words into the vocabulary of all calls from now on.
@@ -205,8 +204,7 @@ class Scorer:
         if not words:
             return {}
         with self.looking:
-            entries: dict[str, Entry] = self.decoder.entries_of(words, self._lexicon)
-            return entries
+            return self.decoder.entries_of(words, self._lexicon)
 
     @cached_property
     def _lexicon(self) -> Any:

@@ -123,8 +123,7 @@ class LineContextTask(AveragingTask):
                 )
             self._typed = [*map(self.schema.parser(), (context for context, _ in parts))]
             lines = [text for _, text in parts]
-        made: tuple[list[Any], list[int]] = super().get_interactive_tokens_and_lengths(lines, encode_fn)
-        return made
+        return super().get_interactive_tokens_and_lengths(lines, encode_fn)
 
     def build_generator(self, models: Any, args: Any, *others: Any, **more: Any) -> Any:
         """Build fairseq's generator; ``context`` of ``hub.sample`` and ``hub.score`` is kept for the lines that come."""

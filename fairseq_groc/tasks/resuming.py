@@ -112,8 +112,7 @@ def _record(path: Path) -> dict[str, Any] | None:
         pass
     try:
         check_archive(path)
-        record: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True).get("extra_state", {})
-        return record
+        return torch.load(path, map_location="cpu", weights_only=True).get("extra_state", {})
     except MemoryError:
         raise
     except Exception:  # whatever zipfile and torch make of a file that is cut; OSError, too
