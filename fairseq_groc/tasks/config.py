@@ -17,17 +17,10 @@ TASK = "wordnet_lexicon"
 DEFAULT_BLOCK = 35  # GroC, appendix B.1
 
 
-@dataclass
-class TunedConfig(FairseqDataclass):
-    """Adapters that nobody gives."""
-
-    no_tuned_adapters: bool = described(
-        False, "do not take the adapters that python -m fairseq_groc tune has found for model and data"
-    )
-
-
+UNTUNED = "no_tuned_adapters"
 # adapters act wherever a trained model's probabilities are read, never in training
-AdapterConfig = make_dataclass("AdapterConfig", as_fields(OPTIONS), bases=(TunedConfig,))
+_untuned = described(False, "do not take the adapters that python -m fairseq_groc tune has found for model and data")
+AdapterConfig = make_dataclass("AdapterConfig", [(UNTUNED, bool, _untuned), *as_fields(OPTIONS)], bases=(FairseqDataclass,))
 
 
 @dataclass
@@ -78,5 +71,4 @@ class WordnetLexiconConfig(HeadConfig, AdapterConfig, ResumingConfig):  # type: 
 
 def adapter_fields() -> list[Field[Any]]:
     """Return the task's options of adapters, with those of caches that were registered after it."""
-    names = {f.name for f in fields(TunedConfig) if f.name != "_name"} | OPTIONS.keys()
-    return [f for f in fields(TASK_DATACLASS_REGISTRY[TASK]) if f.name in names]
+    return [f for f in fields(TASK_DATACLASS_REGISTRY[TASK]) if f.name in (UNTUNED, *OPTIONS)]
