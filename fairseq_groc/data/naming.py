@@ -1,7 +1,6 @@
 """A dictionary that says which words it lacks."""
 
 import logging
-from collections.abc import Sequence
 from typing import Any
 
 from fairseq.data import Dictionary
@@ -17,13 +16,8 @@ class NamingDictionary(Dictionary):
     def encode_line(self, line: str, *args: Any, **kwargs: Any) -> Any:
         """Return the numbers of a line's words, as fairseq does."""
         adding = kwargs.get("add_if_not_exist", args[1] if len(args) > 1 else True)
-        if not adding:
-            self._name(line.split())
-        return super().encode_line(line, *args, **kwargs)
-
-    def _name(self, words: Sequence[str]) -> None:
         named = self.__dict__.setdefault("_named", set())
-        new = [word for word in dict.fromkeys(words) if word not in self.indices and word not in named]
-        named.update(new)
-        if new:
+        if not adding and (new := [word for word in dict.fromkeys(line.split()) if not (word in self.indices or word in named)]):
+            named.update(new)
             logger.warning(f"{list_of(new)} not in the vocabulary: read as {self.unk_word}. {ADD_WORDS}")
+        return super().encode_line(line, *args, **kwargs)
