@@ -22,7 +22,7 @@ def replace_file(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
 
     Args:
         path: of the file; where it is a link, what it points to is replaced
-        mode: "w" for text in UTF-8, "wb" for bytes
+        mode: "w" for text in UTF-8, in which stray bytes are as they were read, "wb" for bytes
 
     Raises:
         OSError: with *path* as its file name, so that a line can say what could not be written.
@@ -31,7 +31,8 @@ def replace_file(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
     scratch = target.with_name(f".{uuid.uuid4().hex}.part")
     try:
         with writing_to(path, scratch):
-            with open(scratch, mode.replace("w", "x"), encoding=None if "b" in mode else "utf-8") as file:
+            encoding, errors = (None, None) if "b" in mode else ("utf-8", "surrogateescape")
+            with open(scratch, mode.replace("w", "x"), encoding=encoding, errors=errors) as file:
                 yield file
             os.replace(scratch, target)
     finally:

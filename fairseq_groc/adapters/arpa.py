@@ -129,20 +129,16 @@ def save_arpa(path: Path, ngrams: NGrams, words: list[str]) -> None:
     last, others = (np.array([begin if word == END else word for word in words], object) for begin in (END, BEGIN))
     own = [f"{NEVER}\t{BEGIN}{weight}" for weight in _weights(sections[0][2][end : end + 1]) or [""]]
     own += [f"{NEVER}\t{UNKNOWN}"] if UNKNOWN not in words else []
-    with replace_file(path, "wb") as file:
-
-        def write(text: str) -> None:
-            file.write(text.encode("utf-8", "surrogateescape"))
-
+    with replace_file(path) as file:
         counts = [len(p) + (0 if number else len(own)) for number, (_, p, _) in enumerate(sections)]
-        write("\\data\\\n" + "".join(f"ngram {length}={count}\n" for length, count in enumerate(counts, start=1)))
+        file.write("\\data\\\n" + "".join(f"ngram {length}={count}\n" for length, count in enumerate(counts, start=1)))
         for length, (grams, p, gammas) in enumerate(sections, start=1):
-            write(f"\n\\{length}-grams:\n" + "".join(f"{line}\n" for line in own if length == 1))
+            file.write(f"\n\\{length}-grams:\n" + "".join(f"{line}\n" for line in own if length == 1))
             columns = [*(others[column] for column in grams[:-1]), last[grams[-1]]]
             weights = _weights(gammas) or [""] * len(p)
             for log, gram, weight in zip(np.log10(p).tolist(), zip(*columns, strict=True), weights, strict=True):
-                write(f"{log:.7f}\t{' '.join(gram)}{weight}\n")
-        write("\n\\end\\\n")
+                file.write(f"{log:.7f}\t{' '.join(gram)}{weight}\n")
+        file.write("\n\\end\\\n")
 
 
 def _weights(gammas: NDArray[Any]) -> list[str]:

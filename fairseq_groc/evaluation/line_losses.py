@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fairseq_groc.dictionary import spelling
 from fairseq_groc.errors import DataError, number_in, shown
 from fairseq_groc.evaluation.report import parts_of
 from fairseq_groc.files import replace_file
@@ -57,11 +56,11 @@ def added(sums: Sequence[Sums]) -> Sums:
 def write_losses(path: Path, sums: Sums, words: Iterable[str]) -> None:
     """Write a line of the file for each of the text: its number from 1, tokens and nats of each part, and its words."""
     rows = zip(*(sums[column].tolist() for column in FIGURES), strict=True)
-    with replace_file(path, "wb") as file:
-        file.write(spelling("\t".join(COLUMNS) + "\n"))
+    with replace_file(path) as file:
+        file.write("\t".join(COLUMNS) + "\n")
         for number, (row, text) in enumerate(zip(rows, words, strict=True), start=1):
             figures = (f"{value:.0f}" if name.endswith(TOKENS) else repr(value) for name, value in zip(FIGURES, row, strict=True))
-            file.write(spelling("\t".join([str(number), *figures, text]) + "\n"))
+            file.write("\t".join([str(number), *figures, text]) + "\n")
 
 
 def read_losses(path: Path) -> tuple[Sums, list[str]]:

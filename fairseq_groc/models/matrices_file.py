@@ -58,12 +58,12 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
 
 def write_word2vec(path: Path, words: Sequence[str], embeddings: Tensor) -> None:
     """Write word2vec's text format: a line with V and d, then a word and its d numbers a line. It appears whole or not at all."""
-    with replace_file(path, "wb") as file:
-        file.write(f"{len(words)} {embeddings.size(1)}\n".encode())
+    with replace_file(path) as file:
+        file.write(f"{len(words)} {embeddings.size(1)}\n")
         # as numbers of Python they are 8 times as large
         rows = (row for piece in embeddings.split(4096) for row in piece.tolist())
         for word, row in zip(words, rows, strict=True):
-            file.write(f"{word} {' '.join(f'{value:.6g}' for value in row)}\n".encode("utf-8", "surrogateescape"))
+            file.write(f"{word} {' '.join(f'{value:.6g}' for value in row)}\n")
 
 
 def is_word2vec(path: Path) -> bool:
