@@ -9,10 +9,6 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from fairseq_groc.embeddings.vocabulary import BYTES, Spelling, Vocabulary
-from fairseq_groc.lexicon.base import Entry, NoLexicon
-from fairseq_groc.lexicon.tables import build_tables
-
 SPARE = 8  # a full buffer gets room for an eighth more: a row is copied at most about 8 times, however rows come
 
 
@@ -43,24 +39,6 @@ class GrowingRows:
         if own is None or (own.is_inference() and not torch.is_inference_mode_enabled()):  # it cannot be written to
             return False
         return own.data_ptr() == rows.data_ptr() and self._used == len(rows) and own.device == rows.device
-
-
-class GivenLexicon(NoLexicon):
-    """A lexicon of given entries."""
-
-    def __init__(self, entries: dict[str, Entry]):
-        self._entries = entries
-
-    def lookup(self, word: str, max_relations: int, max_definition: int) -> Entry:
-        return self._entries[word]
-
-
-def vocabulary_of(entries: dict[str, Entry], widths: Sequence[int], spelled: Spelling = BYTES) -> Vocabulary:
-    """Return words, or pieces of words, as a vocabulary of their own, without special entries.
-
-    A word's embedding is a function of the word alone, so it is the same here as among all others.
-    """
-    return Vocabulary(build_tables(list(entries), GivenLexicon(entries)), widths, num_special=0, spelled=spelled)
 
 
 class PerWord:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from fairseq_groc.dictionary import SPECIAL, spelling
 from fairseq_groc.errors import OptionError
-from fairseq_groc.lexicon.base import NoLexicon
+from fairseq_groc.lexicon.base import Entry, NoLexicon
 from fairseq_groc.lexicon.tables import LexiconTables, build_tables
 from fairseq_groc.modules.bags import Bags
 from fairseq_groc.pieces import letters_of
@@ -104,6 +104,16 @@ def _symbols_at(symbols: NDArray[Any], places: NDArray[Any], end: NDArray[Any]) 
     return np.where(places < end, symbols[np.minimum(places, len(symbols) - 1)], FILL)
 
 
+class GivenLexicon(NoLexicon):
+    """A lexicon of given entries."""
+
+    def __init__(self, entries: Mapping[str, Entry]):
+        self._entries = entries
+
+    def lookup(self, word: str, max_relations: int, max_definition: int) -> Entry:
+        return self._entries[word]
+
+
 class Vocabulary(nn.Module):
     """The lexicon tables of one dictionary as tensors that follow the model to its device.
 
@@ -132,6 +142,14 @@ class Vocabulary(nn.Module):
     def of_words(cls, words: Sequence[str], widths: Sequence[int], spelled: Spelling = BYTES) -> Vocabulary:
         """Build a vocabulary of words without relations and definitions."""
         return cls(build_tables(words, NoLexicon()), widths, spelled=spelled)
+
+    def of_entries(self, entries: Mapping[str, Entry]) -> Vocabulary:
+        """Return new words, or pieces of words, as a vocabulary of their own, without special entries, written as this one's.
+
+        A word's embedding is a function of the word alone, so it is the same here as among all others.
+        """
+        tables = build_tables(list(entries), GivenLexicon(entries))
+        return Vocabulary(tables, self.widths, 0, self.spelled).to(self.relations().items.device)
 
     def _add_bags(self, name: str, bags: Bags) -> None:
         self.register_buffer(f"{name}_items", bags.items, persistent=False)

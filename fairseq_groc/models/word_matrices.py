@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fairseq_groc.embeddings.base import WordEmbedding
 from fairseq_groc.embeddings.compositional import CompositionalEmbedding
 from fairseq_groc.embeddings.corrections import Corrections
-from fairseq_groc.embeddings.growth import GrowingRows, add_words, rows_of, vocabulary_of
+from fairseq_groc.embeddings.growth import GrowingRows, add_words, rows_of
 from fairseq_groc.embeddings.rows import WordRows
 from fairseq_groc.embeddings.sampled_updates import ALL_UPDATES, SampledUpdates, Step, Updates, generator, is_frozen
 from fairseq_groc.embeddings.sampled_words import SampledWords
@@ -175,7 +175,7 @@ class WordMatrices(nn.Module):
         if kept is None:
             self._kept = None
             return
-        vocabulary = None if self.vocabulary is None else self._vocabulary_of(entries)
+        vocabulary = None if self.vocabulary is None else self.vocabulary.of_entries(entries)
         self._kept = self._appended(kept, self._part(vocabulary, slice(first, None)))
         self._kept_for = self._state()
 
@@ -184,10 +184,6 @@ class WordMatrices(nn.Module):
         bias = self._growing[2].append(kept[2], new[2])
         inputs = self._growing[0].append(kept[0], new[0]) if self.embedding.computes else self.embedding()
         return inputs, inputs if shared else self._growing[1].append(kept[1], new[1]), bias
-
-    def _vocabulary_of(self, entries: dict[str, Entry]) -> Vocabulary:
-        own = cast(Vocabulary, self.vocabulary)
-        return vocabulary_of(entries, own.widths, own.spelled).to(self.impossible.device)
 
     def _keep(self, compute: Callable[[], Matrices]) -> Matrices:
         state = self._state()
@@ -199,7 +195,7 @@ class WordMatrices(nn.Module):
         if self.vocabulary is None or not self.added:
             return self.of_embeddings(self.embedding(self.vocabulary))
         if self._spelled is None:
-            self._spelled = self._vocabulary_of(self.added)
+            self._spelled = self.vocabulary.of_entries(self.added)
         first = self.vocabulary.num_words
         parts = self._part(self.vocabulary, slice(0, first)), self._part(self._spelled, slice(first, None))
         inputs, outputs, bias = (torch.cat(pieces) for pieces in zip(*parts, strict=True))

@@ -7,7 +7,6 @@ import torch
 
 from fairseq_groc.dictionary import SPECIAL
 from fairseq_groc.embeddings.compositional import CompositionalEmbedding, SurfaceEncoder
-from fairseq_groc.embeddings.growth import vocabulary_of
 from fairseq_groc.embeddings.vocabulary import BEGIN, END, FIRST_SPECIAL, Spelling, Vocabulary, spell
 from fairseq_groc.lexicon import FileLexicon, PieceLexicon
 from fairseq_groc.lexicon.base import Entry
@@ -87,7 +86,7 @@ def test_a_piece_that_is_a_word_has_the_word_s_embedding(lexicon, mark):
     dog, inside = (found[4 + pieces.index(piece)] for piece in (piece_of("dog", mark), PARTS[mark][1]))
     assert (dog - inside).abs().max() > 1e-3
     added = embedding(
-        vocabulary_of({piece: Entry() for piece in PARTS[mark]}, [1, 2], Spelling(mark=mark))
+        Vocabulary.of_words([], [1, 2], Spelling(mark=mark)).of_entries({piece: Entry() for piece in PARTS[mark]})
     )  # as words that come later
     torch.testing.assert_close(added, found[-len(PARTS[mark]) :], rtol=0, atol=1e-14)
 

@@ -15,7 +15,7 @@ from serving_models import WORDS
 from fairseq_groc.contexts.schema import Schema
 from fairseq_groc.contexts.variables import Variable
 from fairseq_groc.embeddings.compositional import CompositionalEmbedding, SurfaceEncoder
-from fairseq_groc.embeddings.growth import vocabulary_of
+from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.errors import OptionError
 from fairseq_groc.heads.mappings import CompositionalOutput, OutputNetwork
 from fairseq_groc.lexicon import Entry, Relation
@@ -102,7 +102,7 @@ def test_words_that_are_shorter_than_a_filter():
     torch.manual_seed(5)
     embedding = CompositionalEmbedding(SurfaceEncoder(5, 4, [(width, 3) for width in widths], 1), 5)
     head = CompositionalOutput(5, OutputNetwork(5, 1, "relu", 0.0), "identity")
-    expected = embedding(vocabulary_of({word: Entry() for word in words}, widths))
+    expected = embedding(Vocabulary.of_words([], widths).of_entries({word: Entry() for word in words}))
     encoder = service.WordEncoder(*exporting.encoder_of(Namespace(embedding=embedding, head=head)))
     found = encoder.matrices({word: {} for word in words})
     torch.testing.assert_close(found.inputs, expected.detach(), rtol=1e-6, atol=1e-6)
