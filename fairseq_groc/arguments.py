@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_groc.errors import OptionError, number_in, shown
+from fairseq_groc.evaluation.results import out_file
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS
 from fairseq_groc.registry import flag, shown_value
 from fairseq_groc.tasks.config import adapter_fields
@@ -149,9 +150,11 @@ def _add_texts(parser: argparse.ArgumentParser, **split: Any) -> None:
     parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
 
 
-def add_out(parser: argparse.ArgumentParser, what: str = "JSON file to write; a picture is drawn beside it") -> None:
-    """Add the file of the results: ``results.check_out`` looks at its place before the work."""
-    parser.add_argument("--out", type=Path, help=what)
+def add_out(
+    parser: argparse.ArgumentParser, what: str = "JSON file to write; a picture is drawn beside it", drawn: bool = True
+) -> None:
+    """Add the file of the results, whose place is looked at before the work."""
+    parser.add_argument("--out", type=lambda text: out_file(text, drawn), help=what)
 
 
 def add_cleaning(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,7 @@ from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.context_pictures import draw_boosts
 from fairseq_groc.evaluation.in_context import boosts, word_gains
 from fairseq_groc.evaluation.loading import open_split
-from fairseq_groc.evaluation.results import check_out, write_json
+from fairseq_groc.evaluation.results import write_json
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -29,7 +29,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
-    check_out(args.out)
     if args.context not in (None, MISSING):
         raise OptionError(f"--context {args.context}: --contexts says which are compared. Leave it out, or give {MISSING}.")
     hub, dataset = open_split(args)

@@ -20,7 +20,7 @@ from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.classification import baseline, fit_temperature, log_posterior, quality, scikit_learn
 from fairseq_groc.evaluation.in_context import line_scores, variable_of
 from fairseq_groc.evaluation.loading import open_split
-from fairseq_groc.evaluation.results import aligned, check_out, write_json
+from fairseq_groc.evaluation.results import aligned, write_json
 
 Candidate = Callable[[Contexts], Contexts]  # from the contexts of lines to those that they would have
 
@@ -40,7 +40,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
-    check_out(args.out)
     scikit_learn("sklearn")  # before the work
     if args.context:
         raise OptionError("--context would give all lines one value, and what is guessed are theirs: leave it out")

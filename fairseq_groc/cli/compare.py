@@ -13,7 +13,7 @@ from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.evaluation.comparison import paired_bootstrap, seeds
 from fairseq_groc.evaluation.line_losses import NATS, PARTS, TOKENS, Sums, read_losses
 from fairseq_groc.evaluation.report import PARTS as NAMES
-from fairseq_groc.evaluation.results import aligned, check_out, write_json
+from fairseq_groc.evaluation.results import aligned, write_json
 
 FEWEST = 2  # lines that can be drawn
 
@@ -25,11 +25,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     draws = "how often the text's lines are drawn anew"
     parser.add_argument("--resamples", type=lambda text: whole(text, 100), default=10_000, help=draws)
     parser.add_argument("--seed", type=natural, default=1, help="seed of the draws")
-    add_out(parser, "JSON file to write")
+    add_out(parser, "JSON file to write", drawn=False)
 
 
 def run(args: Namespace) -> None:
-    check_out(args.out, drawn=False)
     if not 0 < args.confidence < 1:
         raise OptionError(f"--confidence {args.confidence:g}: expected a number between 0 and 1, as 0.95")
     ours, theirs = sides(args)

@@ -12,7 +12,7 @@ from fairseq_groc.errors import OptionError, shown
 from fairseq_groc.evaluation.context_pictures import draw_map, nearest
 from fairseq_groc.evaluation.in_context import variable_of
 from fairseq_groc.evaluation.loading import load, model_options
-from fairseq_groc.evaluation.results import check_out, write_json
+from fairseq_groc.evaluation.results import write_json
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -24,7 +24,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
-    check_out(args.out)
     if args.group_by and not args.out:
         raise OptionError("--group-by: groups are drawn in the picture beside --out FILE. Give it.")
     hub = load(args.path, args.data, **model_options(args))

@@ -12,7 +12,7 @@ from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.dictionary import real_words
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.loading import data_lexicon, open_split
-from fairseq_groc.evaluation.results import aligned, check_out, pyplot, save_figure, write_json
+from fairseq_groc.evaluation.results import aligned, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.scoring import Place, score
 from fairseq_groc.lexicon import ThinnedLexicon
 from fairseq_groc.lexicon.tables import build_tables
@@ -32,7 +32,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
-    check_out(args.out)
     hub, dataset = open_split(args)
     model, place = hub.models[0], Place(1, hub.task.block_length())
     lexicon = data_lexicon(model.decoder.origin, args.lexicon_path)

@@ -31,7 +31,7 @@ from fairseq_groc.evaluation.characters import BYTE, MARKS, Pieces, Size, check_
 from fairseq_groc.evaluation.line_losses import added, sums_by_line, write_losses
 from fairseq_groc.evaluation.loading import open_model, read_split
 from fairseq_groc.evaluation.report import add, perplexities, tally, text_table, texts_table
-from fairseq_groc.evaluation.results import check_out, write_json
+from fairseq_groc.evaluation.results import write_json
 from fairseq_groc.evaluation.scoring import Place, score
 from fairseq_groc.files import check_place, digest
 from fairseq_groc.logs import begin_worker
@@ -45,7 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--streams", type=positive, default=1, help="contiguous streams, as fairseq's --batch-size")
     parser.add_argument("--workers", type=positive, default=1, help="processes that share the streams, on the CPU")
     add_break_mode(parser)
-    add_out(parser, "JSON file to write")
+    add_out(parser, "JSON file to write", drawn=False)
     what = "write what each line lost, in nats, for compare; of several texts to a file each, with its name before the suffix"
     parser.add_argument("--losses", type=Path, metavar="FILE", help=what)
     what = "sum all probabilities in every N-th block: report the largest |1 - sum|, and the probability of new words"
@@ -64,7 +64,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
-    check_out(args.out, drawn=False)
     if args.streams % args.workers:
         raise OptionError(f"--streams {args.streams} must be a multiple of --workers {args.workers}")
     if args.no_corrections and args.dynamic_rate:

@@ -8,7 +8,7 @@ from typing import Any
 from fairseq_groc.arguments import add_lexicon_options, add_out
 from fairseq_groc.data.lexicon_tables import lexicon_of
 from fairseq_groc.data.text import escaped
-from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, write_json
+from fairseq_groc.evaluation.results import pyplot, save_figure, write_json
 from fairseq_groc.lexicon.base import Entry
 
 
@@ -19,7 +19,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
-    check_out(args.out)
     lexicon = lexicon_of(args)
     explained = [parts_of(word, lexicon.lookup(word, args.max_relations, args.max_definition)) for word in args.word]
     for word in explained:

@@ -13,7 +13,7 @@ from fairseq_groc.data.stream_dataset import open_text, text_of
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.bins import EDGES, Bin, bins_table, by_frequency, count_occurrences, draw_bins
 from fairseq_groc.evaluation.loading import open_split
-from fairseq_groc.evaluation.results import check_out, write_json
+from fairseq_groc.evaluation.results import write_json
 from fairseq_groc.evaluation.scoring import Place, TokenScores, score
 from fairseq_groc.modules.probabilities import is_impossible
 
@@ -31,7 +31,6 @@ def run(args: Namespace) -> None:
     if list(args.edges) != sorted(set(args.edges)):
         raise OptionError(f"--edges {' '.join(map(str, args.edges))}: expected rising numbers")
     baselines = named("--baselines", args.baselines, "NAME=CHECKPOINT")
-    check_out(args.out)
     train = Path(args.train or args.data)
     if not (train / "train.bin").is_file():
         raise DataError(f"{train}/train.bin not found: the training text says how frequent a word is: give --train FOLDER")

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fairseq_groc.arguments import add_model, positive
+from fairseq_groc.arguments import add_model, add_out, positive
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.data.text import checked, read_lines
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.in_context import in_context, token_scores
 from fairseq_groc.evaluation.likelihood_ratios import END, draw_ratios, ratio_page, ratio_table
 from fairseq_groc.evaluation.loading import load, model_options
-from fairseq_groc.evaluation.results import check_out, write_json
+from fairseq_groc.evaluation.results import write_json
 
 
 class Lines(list[torch.Tensor]):
@@ -33,11 +33,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_model(parser, context=False)
     parser.add_argument("--more-paths", nargs="+", default=[], metavar="CHECKPOINT", help="other models, shown beside it")
     parser.add_argument("--batch-size", type=positive, default=50, help="lines at a time")
-    parser.add_argument("--out", type=Path, help="JSON file to write; page (.html) and picture (.png) are made beside it")
+    add_out(parser, "JSON file to write; page (.html) and picture (.png) are made beside it")
 
 
 def run(args: Namespace) -> None:
-    check_out(args.out)
     if args.out and args.text.resolve() in (args.out.with_suffix(end).resolve() for end in (".json", ".html", ".png")):
         raise OptionError(f"--out {args.out} would overwrite {args.text}: give another name")
     texts = list(checked(read_lines(args.text), str(args.text)))

@@ -11,7 +11,7 @@ from fairseq_groc.arguments import add_lexicon_path, add_model, add_out, positiv
 from fairseq_groc.data.text import escaped
 from fairseq_groc.errors import OptionError, shown
 from fairseq_groc.evaluation.loading import data_lexicon, load, model_options
-from fairseq_groc.evaluation.results import check_out, pyplot, save_figure, write_json
+from fairseq_groc.evaluation.results import pyplot, save_figure, write_json
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -24,7 +24,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 @torch.no_grad()
 def run(args: Namespace) -> None:
-    check_out(args.out)
     decoder = load(args.path, args.data, **model_options(args)).models[0].decoder
     known = ~decoder.matrices.unpredictable()
     decoder.check_words(args.word)

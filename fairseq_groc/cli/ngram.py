@@ -19,7 +19,7 @@ from fairseq_groc.data.stream_dataset import StreamDataset, open_text
 from fairseq_groc.dictionary import real_words
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.report import PARTS, perplexities, tally
-from fairseq_groc.evaluation.results import check_out, write_json
+from fairseq_groc.evaluation.results import write_json
 from fairseq_groc.files import check_place, digest
 from fairseq_groc.modules.kneser_ney import FALLBACK, NGrams, train
 
@@ -34,13 +34,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--dest", type=Path, required=True, help="folder to write to")
     parser.add_argument("--arpa", type=Path, metavar="FILE", help="also write an ARPA file")
     parser.add_argument("--score", nargs="+", default=[], metavar="DATA", help="folders whose texts it scores, too")
-    add_out(parser, "JSON file for what it makes of each text")
+    add_out(parser, "JSON file for what it makes of each text", drawn=False)
 
 
 def run(args: Namespace) -> None:
     if args.order > MOST:
         raise OptionError(f"--order {args.order}: expected 1 to {MOST}")
-    check_out(args.out, drawn=False)
     if args.arpa:
         check_place("--arpa", args.arpa)
     folder = Path(args.data)

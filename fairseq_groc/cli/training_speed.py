@@ -8,7 +8,7 @@ from typing import Any
 
 from fairseq_groc.arguments import add_out, named, positive, whole
 from fairseq_groc.errors import DataError
-from fairseq_groc.evaluation.results import check_out, machine, pyplot, save_figure, write_json
+from fairseq_groc.evaluation.results import machine, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.speed import TRAINING, Speed, summary, table, trained
 from fairseq_groc.programs import PLUGIN
 
@@ -32,7 +32,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
-    check_out(args.out)
     archs = named("--models", args.models, "a name of its own and an --arch, as in tied=groc_lstm_lm_ptb_tied")
     models = {name: ["--arch", *shlex.split(options)] for name, options in archs.items()}
     if not (args.data / "dict.txt").is_file():

@@ -14,7 +14,7 @@ from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.grid import VALUES, WEIGHTS, Grid
 from fairseq_groc.evaluation.loading import open_model, read_split
-from fairseq_groc.evaluation.results import aligned, check_out, pyplot, save_figure, write_json
+from fairseq_groc.evaluation.results import aligned, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.scoring import Place
 from fairseq_groc.evaluation.stored import TUNED, store_tuned
 from fairseq_groc.evaluation.tuning import States, best, heat_map, read, remember, search
@@ -54,7 +54,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     texts, named = named_texts(args.split), by_name(args.split)
-    check_out(args.out)
     pictures = {name: beside(args.out.with_suffix(".png"), name if named else "") for name in texts} if args.out else {}
     for path in pictures.values():
         check_place("--out", path)

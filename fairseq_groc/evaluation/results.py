@@ -44,20 +44,20 @@ def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]], names: int = 
     return tabulate(rows, columns, tablefmt="plain", colalign=sides, disable_numparse=True)
 
 
-def check_out(path: Path | None, drawn: bool = True) -> None:
-    """Refuse, before the work, a name that numbers and, where one is drawn, the picture beside them cannot be written to.
+def out_file(text: str, drawn: bool = True) -> Path:
+    """Return the file for numbers and, where one is drawn, the picture beside them, if both can be written.
 
     Raises:
         OptionError: no .json, a place that cannot be written to, or no matplotlib.
     """
-    if path is None:
-        return
+    path = Path(text)
     if path.suffix != ".json":
         raise OptionError(f"--out {path}: expected a name that ends in .json")
     check_place("--out", path)
     if drawn:
         check_place("--out", path.with_suffix(".png"))
         pyplot()
+    return path
 
 
 def write_json(path: Path, value: Any) -> None:
