@@ -51,16 +51,11 @@ class LineScore(NamedTuple):
     tokens: int
 
 
-def load(
-    path: str | Path,
-    data: str | Path,
-    open_vocabulary: bool = False,
-    new_word_mass: str | float = ADAPTIVE,
-    lexicon_path: str | Sequence[str] | None = None,
-    device: str = "cpu",
-    **options: Any,
-) -> Scorer:
-    """Return a scorer of a checkpoint over the vocabulary of a data folder, without the logs of loading.
+class Scorer:
+    """A trained model over the vocabulary of a data folder, loaded without logs: it scores lines, and streams of words.
+
+    Threads may share it; processes get it pickled. A pickle has the paths and options, and the words that were added: whoever
+    unpickles it loads the checkpoint again.
 
     Args:
         path: of the checkpoint
@@ -75,32 +70,23 @@ def load(
         DataError: there is no such checkpoint or folder, or it is broken.
         OptionError: an option that does not exist, or does not go with the others.
     """
-    if new_word_mass != ADAPTIVE and not open_vocabulary:
-        raise OptionError(f"new_word_mass={new_word_mass}: it goes with open_vocabulary=True")
-    path, data = os.path.abspath(path), os.path.abspath(data)  # a process that unpickles it may be elsewhere
-    if lexicon_path is not None:
-        lexicon_path = sources_of([lexicon_path] if isinstance(lexicon_path, str) else lexicon_path)
-    return Scorer(path, data, open_vocabulary, str(new_word_mass), lexicon_path, device, options)
-
-
-class Scorer:
-    """A trained model that scores lines, and streams of words. Threads may share it; processes get it pickled.
-
-    A pickle has the paths and options, and the words that were added: whoever unpickles it loads the checkpoint again.
-    The arguments are those of ``load``.
-    """
 
     def __init__(
         self,
-        path: str,
-        data: str,
-        open_vocabulary: bool,
-        new_word_mass: str,
-        lexicon_path: Sequence[str] | None,
-        device: str,
-        options: Mapping[str, Any],
+        path: str | Path,
+        data: str | Path,
+        open_vocabulary: bool = False,
+        new_word_mass: str | float = ADAPTIVE,
+        lexicon_path: str | Sequence[str] | None = None,
+        device: str = "cpu",
+        **options: Any,
     ):
-        self._made_of = path, data, open_vocabulary, new_word_mass, lexicon_path, device, dict(options)
+        if new_word_mass != ADAPTIVE and not open_vocabulary:
+            raise OptionError(f"new_word_mass={new_word_mass}: it goes with open_vocabulary=True")
+        path, data = os.path.abspath(path), os.path.abspath(data)  # a process that unpickles it may be elsewhere
+        if lexicon_path is not None:
+            lexicon_path = sources_of([lexicon_path] if isinstance(lexicon_path, str) else lexicon_path)
+        self._made_of = path, data, open_vocabulary, new_word_mass, lexicon_path, device, options
         self._lexicon_path = lexicon_path
         self.looking = threading.Lock()  # a lexicon is opened once, and has one reader at a time
         with at_least(WARNINGS):
@@ -111,7 +97,7 @@ class Scorer:
         self.vocabularies = CallVocabularies(self.decoder, data)
         self.open: OpenVocabularyScorer | None = None
         if open_vocabulary:
-            mass = mass_of(new_word_mass, self.decoder.dictionary, Path(data))
+            mass = mass_of(str(new_word_mass), self.decoder.dictionary, Path(data))
             self.open = OpenVocabularyScorer(self.model, mass, self._lexicon, block=BLOCK)
 
     def __reduce__(self) -> Any:
@@ -237,9 +223,13 @@ class Scorer:
         return given if len(given.index) == lines else given._replace(index=given.index.repeat(lines))
 
 
+load = Scorer  # what programs call it by
+
+
 def _again(made_of: tuple[Any, ...], grown: list[tuple[str, Any, bool]], mass: Any) -> Scorer:
     """Load what was pickled."""
-    scorer = Scorer(*made_of)
+    *arguments, options = made_of
+    scorer = Scorer(*arguments, **options)
     for of_calls in (False, True):
         entries = {word: entry for word, entry, own in grown if own == of_calls}
         if entries:

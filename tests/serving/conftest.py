@@ -44,8 +44,9 @@ def make(model_of, stock_model, monkeypatch):
         task = Namespace(dictionary=model.decoder.dictionary, contexts_given=contexts_given(schema))
         hub = Namespace(models=[model], task=task, device=torch.device("cpu"))
         monkeypatch.setattr(loading, "load", lambda *_, **__: hub)
-        scorer = Scorer("checkpoint", "DATA", open_mass is not None, str(open_mass), None, "cpu", {})
-        return scorer
+        return Scorer(
+            "checkpoint", "DATA", **({} if open_mass is None else {"open_vocabulary": True, "new_word_mass": open_mass})
+        )
 
     return build
 
