@@ -9,9 +9,9 @@ from torch import Tensor
 
 from fairseq_groc.arguments import add_out, add_text, named, natural
 from fairseq_groc.data.fingerprint import folder_dictionary
-from fairseq_groc.data.stream_dataset import open_text, text_of
+from fairseq_groc.data.stream_dataset import count_occurrences, open_text
 from fairseq_groc.errors import DataError, OptionError
-from fairseq_groc.evaluation.bins import EDGES, Bin, bins_table, by_frequency, count_occurrences, draw_bins
+from fairseq_groc.evaluation.bins import EDGES, Bin, bins_table, by_frequency, draw_bins
 from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.results import write_json
 from fairseq_groc.evaluation.scoring import Place, TokenScores, score
@@ -61,7 +61,7 @@ def occurrences(folder: Path, task: Any) -> Tensor:
     """Return how often the training text of a folder has each word of the task's dictionary, (V)."""
     dictionary = folder_dictionary(folder)
     lines = open_text(str(folder / "train"), dictionary, task.cfg.dataset_impl, False)
-    counts = count_occurrences(text_of(lines), len(dictionary)).tolist()
+    counts = count_occurrences(lines, len(dictionary)).tolist()
     places = (dictionary.indices.get(word) for word in task.dictionary.symbols)
     return torch.tensor([0 if place is None else counts[place] for place in places])
 

@@ -79,6 +79,11 @@ def text_of(lines: Any) -> NDArray[Any]:
     return torch.cat(list(lines)).numpy()
 
 
+def count_occurrences(lines: Any, size: int) -> torch.Tensor:
+    """Return how often each word occurs in all lines, (V)."""
+    return torch.from_numpy(np.bincount(text_of(lines), minlength=size))
+
+
 class StreamDataset(FairseqDataset):
     """Text as streams; an item is one batch.
 

@@ -9,9 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fairseq_groc.errors import counted
@@ -64,11 +62,6 @@ def bins_table(compared: Mapping[str, Sequence[Bin]]) -> str:
         means = (f"{value:.3f}" for value in (b.mean, b.median, b.word_median))
         lines.append([name, b.label(), f"{b.words:,}", f"{b.tokens:,}", *means, f"{b.relative:.1f}%"])
     return aligned(columns, lines) + "\nbaseline's loss less the model's, nats a token: above 0 the model is better"
-
-
-def count_occurrences(text: NDArray[Any], size: int) -> Tensor:
-    """Return how often each word occurs in a text, (V), from the numbers of its words, (n)."""
-    return torch.from_numpy(np.bincount(text, minlength=size))
 
 
 def draw_bins(compared: Mapping[str, Sequence[Bin]], path: Path) -> None:

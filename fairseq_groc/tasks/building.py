@@ -12,13 +12,12 @@ from omegaconf import OmegaConf, open_dict
 from torch import nn
 
 from fairseq_groc.data.fingerprint import piece_mark
-from fairseq_groc.data.stream_dataset import open_text, text_of
+from fairseq_groc.data.stream_dataset import count_occurrences, open_text
 from fairseq_groc.embeddings.base import WordEmbedding
 from fairseq_groc.embeddings.corrections import Corrections
 from fairseq_groc.embeddings.sampled_updates import Updates
 from fairseq_groc.embeddings.vocabulary import Spelling, Vocabulary
 from fairseq_groc.errors import OptionError
-from fairseq_groc.evaluation.bins import count_occurrences
 from fairseq_groc.evaluation.results import bf16_is_emulated
 from fairseq_groc.lexicon.tables import LexiconTables
 from fairseq_groc.lexicon.tables_file import load_tables
@@ -104,7 +103,7 @@ def begin_corrections(corrections: Corrections, cfg: Any, dictionary: Any) -> No
     """Let the words of the training text, in all its folders, begin to be corrected, those that it has often enough."""
     paths = [str(Path(folder, cfg.train_subset)) for folder in utils.split_paths(cfg.data)]
     texts = (open_text(path, dictionary, cfg.dataset_impl, combine=True) for path in paths)
-    counts = torch.stack([count_occurrences(text_of(text), len(dictionary)) for text in texts]).sum(0)
+    counts = torch.stack([count_occurrences(text, len(dictionary)) for text in texts]).sum(0)
     number = corrections.begin(counts, cfg.correction_min_count)
     logger.info(f"corrections: {number:,} of {len(dictionary):,} words of the dictionary get one")
 

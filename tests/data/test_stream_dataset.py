@@ -10,7 +10,7 @@ from fairseq.data import indexed_dataset
 
 from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.data.fingerprint import note_folder
-from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, open_text, text_of
+from fairseq_groc.data.stream_dataset import LinesForInference, StreamDataset, count_occurrences, open_text, text_of
 from fairseq_groc.errors import DataError, OptionError
 
 PAD, EOS = 1, 2
@@ -312,3 +312,7 @@ def test_blocks_of_a_model_without_state_are_shuffled_in_training(make, as_lines
     assert shuffled == again != ordered and sorted(shuffled, key=lambda plan: plan.block.begin) == ordered
     assert shuffled != make(text, carries=False).plan(4, 2, 1, 5, shuffle=True, seed=1)
     assert make(text, carries=False).plan(3, 2, 1, 5, seed=1) == ordered  # not in evaluation
+
+
+def test_occurrences_are_counted():
+    assert count_occurrences([torch.tensor([3, 1]), torch.tensor([3, 0])], 5).tolist() == [1, 1, 0, 2, 0]
