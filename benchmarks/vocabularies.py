@@ -5,7 +5,7 @@ Or those of binarised text.
 
 from pathlib import Path
 
-from fairseq_groc.dictionary import SPECIAL, load_dictionary, real_words
+from fairseq_groc.dictionary import SPECIAL, load_dictionary
 from fairseq_groc.embeddings.vocabulary import Vocabulary
 from fairseq_groc.lexicon import WordNetLexicon, find_wordnet
 from fairseq_groc.lexicon.tables import build_tables
@@ -44,7 +44,7 @@ def vocabulary_of(size: int, widths, folder: Path) -> Vocabulary:
         wordnet = WordNetLexicon(find_wordnet())
         words = words_of(wordnet, size)
         place.mkdir(parents=True, exist_ok=True)
-        save_tables(place, build_tables(words, wordnet, real_words(words).__getitem__), words)
+        save_tables(place, build_tables(words, wordnet), words)
         list_of_words.write_text("\n".join(words), encoding="utf-8")
     words = list_of_words.read_text(encoding="utf-8").split("\n")
     tables = load_tables(place, words)

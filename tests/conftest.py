@@ -61,7 +61,7 @@ def vocabulary_of(lexicon):
     from fairseq_groc.lexicon.tables import build_tables
 
     def build(words, widths, lexicon=lexicon, spelled=BYTES):
-        tables = build_tables(SPECIAL + list(words), lexicon, lambda index: index >= len(SPECIAL))
+        tables = build_tables(SPECIAL + list(words), lexicon)
         return Vocabulary(tables, widths, spelled=spelled)
 
     return build

@@ -9,7 +9,6 @@ import torch
 
 from fairseq_groc.arguments import add_lexicon_path, add_out, add_text, natural, share
 from fairseq_groc.data.stream_dataset import StreamDataset
-from fairseq_groc.dictionary import real_words
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.loading import data_lexicon, open_split
 from fairseq_groc.evaluation.results import aligned, pyplot, save_figure, write_json
@@ -49,9 +48,9 @@ def run(args: Namespace) -> None:
 
 def measured(model: Any, dataset: StreamDataset, place: Place, lexicon: ThinnedLexicon) -> dict[str, Any]:
     """Return the perplexity with a lexicon, and the shares of words that it has relations and definitions of."""
-    decoder, words = model.decoder, dataset.dictionary.symbols
+    decoder = model.decoder
     logger.log(NOTICE, f"scoring with {lexicon.share:.0%} of the entries")
-    tables = build_tables(words, lexicon, real_words(words).__getitem__, *decoder.origin.limits)
+    tables = build_tables(dataset.dictionary.symbols, lexicon, *decoder.origin.limits)
     matrices = decoder.matrices
     vocabulary = vocabulary_of_tables(tables, decoder.settings, matrices.vocabulary.spelled)
     matrices.vocabulary = vocabulary.to(matrices.impossible.device)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fairseq_groc.dictionary import load_dictionary, real_words
+from fairseq_groc.dictionary import load_dictionary
 from fairseq_groc.errors import DataError
 from fairseq_groc.lexicon import (
     FileLexicon,
@@ -75,7 +75,7 @@ def make_tables(folder: Path, args: Any, mark: str = "") -> LexiconTables:
     words = load_dictionary(path).symbols
     lexicon, sources = lexicon_of(args, words, mark), sources_of(args.lexicon_path)
     logger.log(NOTICE, f"looking {len(words):,} words up in the lexicon ({lexicon.name})")
-    tables = build_tables(words, lexicon, real_words(words).__getitem__, args.max_relations, args.max_definition, sources)
+    tables = build_tables(words, lexicon, args.max_relations, args.max_definition, sources)
     tables = replace(tables, origin=replace(tables.origin, piece_mark=mark))
     save_tables(folder, tables, words)
     return tables

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from fairseq_groc.dictionary import spelling
+from fairseq_groc.dictionary import is_symbol, spelling
 from fairseq_groc.lexicon.base import Entry, Lexicon
 
 MAX_RELATIONS = 3  # GroC, appendix B.1
@@ -135,16 +135,14 @@ class LexiconTables:
 def build_tables(
     words: Sequence[str],
     lexicon: Lexicon,
-    is_word: Callable[[int], bool] = lambda index: True,
     max_relations: int = MAX_RELATIONS,
     max_definition: int = MAX_DEFINITION,
     sources: Sequence[str] = (),
 ) -> LexiconTables:
-    """Look every word up once.
+    """Look every word up once, but no entry that is none (``<pad>``, fillers).
 
     Args:
         words: the V entries of the dictionary, in its order
-        is_word: False for entries that are no words (``<pad>``, fillers); those are never looked up
         sources: of the lexicon, as ``Origin`` has them
     """
     forms = {word: i for i, word in reversed(list(enumerate(words)))}  # the first of equal entries
@@ -158,8 +156,8 @@ def build_tables(
 
     relations: list[list[int]] = []
     definitions: list[list[int]] = []
-    for index, word in enumerate(tqdm(words, desc="lexicon", unit=" words", leave=False, disable=None)):
-        entry = lexicon.lookup(word, max_relations, max_definition) if is_word(index) else Entry()
+    for word in tqdm(words, desc="lexicon", unit=" words", leave=False, disable=None):
+        entry = lexicon.lookup(word, max_relations, max_definition) if not is_symbol(word) else Entry()
         relations.append([form_of(r.word) for r in entry.relations])
         definitions.append([form_of(w) for w in entry.definition])
     return LexiconTables(

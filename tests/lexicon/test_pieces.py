@@ -62,9 +62,9 @@ def test_words_come_back_from_their_pieces(mark):
 
 @pytest.mark.parametrize("mark", MARKS)
 def test_tables_of_pieces_are_those_of_their_words(lexicon, mark):
-    whole = build_tables([*SPECIAL, *WORDS], lexicon, lambda index: index >= 4)
+    whole = build_tables([*SPECIAL, *WORDS], lexicon)
     pieces = [*(piece_of(word, mark) for word in WORDS), *PARTS[mark]]
-    tables = build_tables([*SPECIAL, *pieces], PieceLexicon(lexicon, mark), lambda index: index >= 4)
+    tables = build_tables([*SPECIAL, *pieces], PieceLexicon(lexicon, mark))
     own, theirs = tables.forms(), whole.forms()
     parts = (("relations", tables.relations, whole.relations), ("definitions", tables.definitions, whole.definitions))
     for _, ours, words in parts:

@@ -158,7 +158,7 @@ def made_of(model_of, tmp_path):
         path = tmp_path / "glossary.tsv"
         path.write_text(lines)
         model = model_of(words)
-        tables = build_tables(model.decoder.dictionary.symbols, FileLexicon(path), lambda index: index >= 4, **limits)
+        tables = build_tables(model.decoder.dictionary.symbols, FileLexicon(path), **limits)
         model.decoder.origin, model.decoder.made = tables.origin, tables.word_digests()
         return model
 
