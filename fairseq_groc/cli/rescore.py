@@ -27,7 +27,6 @@ from fairseq_groc.evaluation.nbest import (
     parse_weights,
     read_nbest,
     read_references,
-    weighted,
 )
 from fairseq_groc.evaluation.results import aligned
 from fairseq_groc.evaluation.word_errors import errors_of, total_errors, tuned_weights
@@ -91,7 +90,7 @@ def run(args: Namespace) -> None:
                 for score, line in zip(found, nbest.lines, strict=True)
             )
     if args.out:
-        best = best_of(nbest, weighted(features, weights))
+        best = best_of(nbest, features, weights)
         with replace_file(args.out) as file:
             file.writelines(f"{name}\t{nbest.lines[i].text}\n" for name, i in zip(nbest.ids, best, strict=True))
 

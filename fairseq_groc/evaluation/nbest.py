@@ -153,21 +153,20 @@ def features_of(nbest: NBest, log_probabilities: Sequence[float]) -> tuple[list[
     return [LM, *nbest.names, WORDS], np.column_stack([log_probabilities, nbest.scores, lengths])
 
 
-def best_of(nbest: NBest, total: Floats) -> NDArray[np.int64]:
-    """Return the first hypothesis of each utterance that has the largest sum, (U).
+def best_of(nbest: NBest, features: Floats, weights: Floats) -> NDArray[np.int64]:
+    """Return the first hypothesis of each utterance that has the largest weighted sum, (U).
+
+    The sum is -inf where the model has given probability 0, whatever its weight.
 
     Args:
-        total: (N)
+        features: (N, F)
+        weights: (F)
     """
+    possible = np.isfinite(features)
+    total = np.where(possible.all(1), np.where(possible, features, 0.0) @ weights, -np.inf)
     order = np.lexsort((np.arange(len(total)), -total, nbest.utterance))
     _, first = np.unique(nbest.utterance[order], return_index=True)
     return order[first]
-
-
-def weighted(features: Floats, weights: Floats) -> Floats:
-    """Return the weighted sums, (N); -inf where the model has given probability 0, whatever its weight."""
-    finite = np.where(np.isfinite(features), features, 0.0)
-    return np.where(np.isfinite(features).all(1), finite @ weights, -np.inf)
 
 
 def parse_weights(text: str, names: Sequence[str]) -> Floats:

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from fairseq_groc.errors import OptionError, imported
-from fairseq_groc.evaluation.nbest import Floats, NBest, best_of, weighted
+from fairseq_groc.evaluation.nbest import Floats, NBest, best_of
 
 STEPS = 100  # of L-BFGS from each beginning
 SAME = 1e-9  # of the largest: a deviation that rounding of means has made
@@ -97,5 +97,5 @@ def _minimum(risk: Any, begin: Floats) -> Floats:
 
 def total_errors(nbest: NBest, features: Floats, errors: NDArray[np.int64], chosen: NDArray[np.bool_], weights: Floats) -> int:
     """Return the errors of the best hypotheses of the chosen utterances."""
-    best = best_of(nbest, weighted(features, weights))
+    best = best_of(nbest, features, weights)
     return int(errors[best[chosen[best]]].sum())

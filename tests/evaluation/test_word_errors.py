@@ -7,7 +7,7 @@ import pytest
 
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.lines import Line
-from fairseq_groc.evaluation.nbest import Columns, NBest, best_of, parse_weights, read_nbest, read_references, weighted
+from fairseq_groc.evaluation.nbest import Columns, NBest, best_of, parse_weights, read_nbest, read_references
 from fairseq_groc.evaluation.word_errors import errors_of, total_errors, tuned_weights
 
 
@@ -77,7 +77,7 @@ def test_only_the_chosen_utterances_count(mixed):
 def test_what_is_impossible_is_chosen_where_there_is_nothing_else():
     nbest = nbest_of(2, 2, np.zeros((4, 0)))
     features = np.array([[-np.inf, 5.0], [-3.0, -9.0], [-np.inf, 1.0], [-np.inf, 2.0]])
-    assert best_of(nbest, weighted(features, np.array([0.0, 1.0]))).tolist() == [1, 2]
+    assert best_of(nbest, features, np.array([0.0, 1.0])).tolist() == [1, 2]
     errors = np.array([0, 1, 0, 0])
     assert np.isfinite(tuned_weights(nbest, features, errors, np.ones(4, bool))).all()
 
