@@ -1,9 +1,8 @@
-"""Score lines with an exported language model, and add words to it, by PyTorch alone: neither fairseq nor fairseq_groc is needed.
-``fairseq_groc export --service DIR`` writes the folder, with this file. B: lines; T: positions; V: words; d: embedding size.
+"""Score lines with an exported language model, and add words to it, by PyTorch alone. B: lines; T: positions; V: words; d: width.
 
-    model = service.Service("DIR")
-    model.score(["the cat sat"])  # [LineScore(log_probability=..., tokens=4)]: natural logarithms, </s> included
-    model.add_words({"selfie": {"relations": ["photograph"], "definition": ["a", "picture", "of", "oneself"]}, "gnu": {}})
+model = service.Service("DIR")  # which ``fairseq_groc export --service DIR`` has written, with this file
+model.score(["the cat sat"])  # [LineScore(log_probability=..., tokens=4)]: natural logarithms, </s> included
+model.add_words({"selfie": {"relations": ["photograph"], "definition": ["a", "picture", "of", "oneself"]}, "gnu": {}})
 """
 
 import json
@@ -59,9 +58,8 @@ class WordEncoder(NamedTuple):
         pooled, symbols = [], [torch.tensor([BEGIN, *form.encode("utf-8", "surrogateescape"), END]) for form in forms]
         for i, width in enumerate(self.about["widths"]):
             windows = [F.pad(one, (0, max(0, width - len(one))), value=FILL).unfold(0, width, 1) for one in symbols]
-            characters = F.embedding(torch.cat(windows), self.tensors["characters.weight"]).flatten(1)
-            responses = self.layer(f"filters.{i}", characters).split([len(one) for one in windows])
-            pooled.append(torch.stack([response.amax(0) for response in responses]))
+            responses = self.layer(f"filters.{i}", F.embedding(torch.cat(windows), self.tensors["characters.weight"]).flatten(1))
+            pooled.append(torch.stack([response.amax(0) for response in responses.split(list(map(len, windows)))]))
         x = torch.cat(pooled, dim=1).relu()
         for i in range(self.about["highways"]):
             new, gate = self.layer(f"highways.{i}.projection", x).chunk(2, dim=1)
@@ -78,8 +76,7 @@ class WordEncoder(NamedTuple):
         inputs = outputs = self.layer("compose", joined) if parts else joined
         activation, of_bias = (getattr(torch, self.about[name]) for name in ("activation", "bias_activation"))
         for i in range(self.about["depth"]):
-            new = activation(self.layer(f"layers.{i}.0", outputs))
-            outputs = (new + outputs if self.about["to_previous"] else new) + inputs
+            outputs = activation(self.layer(f"layers.{i}.0", outputs)) + (outputs if self.about["to_previous"] else 0) + inputs
         return Matrices(inputs, outputs, of_bias(self.layer("bias", outputs)).squeeze(1))
 
 
@@ -98,8 +95,10 @@ class Service:
         self.parts, self._adding = [Matrices(**tensors["embeddings"])], threading.Lock()  # as exported; then those of added words
 
     def score(self, lines: Sequence[str]) -> list[LineScore]:
-        """Return what each line gets, read by itself; a text alone is one. A word that is lacking is <unk>, and warned of."""
-        texts, found = [line.split() for line in ([lines] if isinstance(lines, str) else lines)], dict[int, LineScore]()
+        """Return what each line gets, read by itself. A word that is lacking is <unk>, and warned of."""
+        if isinstance(lines, str):
+            raise ValueError(f"lines: expected a list of them, not one text: [{lines[:60]!r}]")
+        texts, found = [line.split() for line in lines], dict[int, LineScore]()
         for word in {word for text in texts for word in text if self.words.get(word, -1) < UNKNOWN}:
             if word in self.words:
                 raise ValueError(f"{word}: a symbol that no text has. Remove or respell it.")
@@ -115,8 +114,11 @@ class Service:
         """Put words into the vocabulary, composed of what is given; those that it has are left as they are."""
         if self.encoder is None:
             raise ValueError("a row for each word was trained, and a new word has none: export a model with composed words")
+        if not isinstance(entries, Mapping):
+            raise ValueError(f"{entries!r}: expected words with what each is made of, such as {{'gnu': {{}}}}")
         for word, entry in entries.items():
-            if word.split() != [word] or not entry.keys() <= {"relations", "definition"} or str in map(type, entry.values()):
+            fits = isinstance(entry, Mapping) and str(word).split() == [word] and self.words.get(word, len(self.words)) > UNKNOWN
+            if not fits or not entry.keys() <= {"relations", "definition"} or str in map(type, entry.values()):
                 raise ValueError(f"{word!r}: {entry}: expected a word, and lists of words as its 'relations' and 'definition'")
         with self._adding:
             new = [word for word in entries if word not in self.words]
@@ -134,14 +136,12 @@ def _log_probabilities(reader: Reader, rows: Sequence[Sequence[int]], parts: Seq
     h = reader.read(_look_up(source, inputs)).flatten(0, 1)  # (B T, d)
     places, first = list[int](), dict[tuple[int, ...], int]()  # where h is the same for the first time
     for begin, row in zip(range(0, len(h), width), rows, strict=True):
-        shared = [first.setdefault(tuple(row[:t]), begin + t) for t in range(min(LINES, len(row)))]
-        places += [*shared, *range(begin + len(shared), begin + len(row))]
+        places += [first.setdefault(tuple(row[:t]), begin + t) if t < LINES else begin + t for t in range(len(row))]
     distinct, of = torch.tensor(places).unique(return_inverse=True)
     met, size = h[distinct], max(256, SCORES // len(distinct))
     pieces = [piece for part in parts for piece in zip(part.outputs.split(size), part.bias.split(size), strict=True)]
     normalizers = torch.stack([torch.addmm(b, met, e.t()).logsumexp(1) for e, b in pieces]).logsumexp(0)
-    scores = (h[places] * _look_up(target, outputs)).sum(1) + _look_up(target, biases)
-    return (scores - normalizers[of]).tolist()
+    return ((h[places] * _look_up(target, outputs)).sum(1) + _look_up(target, biases) - normalizers[of]).tolist()
 
 
 def _look_up(numbers: Tensor, parts: Sequence[Tensor]) -> Tensor:
