@@ -31,7 +31,9 @@ def load(path: str, data: str, device: str = "cpu", corrections: bool = True, **
 
     Raises:
         DataError: there is no such checkpoint or folder, or it is broken.
+        OptionError: this machine has no such device.
     """
+    _check_device(device)
     checkpoint, folder = Path(path), Path(data).resolve()  # fairseq takes ./data for a folder beside the checkpoint
     if not checkpoint.is_file():
         raise DataError(f"{checkpoint}: no such checkpoint")
@@ -62,6 +64,14 @@ def load(path: str, data: str, device: str = "cpu", corrections: bool = True, **
         leave_out_corrections(hub.models[0].decoder)
     hub.task.prepare_scoring()
     return hub
+
+
+def _check_device(device: str) -> None:
+    try:
+        torch.tensor(0, device=device)
+    except (AssertionError, RuntimeError, TypeError) as error:
+        reason = textwrap.shorten(str(error), 100)
+        raise OptionError(f"device={device}: not on this machine ({reason}). Give 'cpu', or 'cuda' with a GPU.") from None
 
 
 def check_weights(model: Any, checkpoint: Path) -> None:

@@ -153,7 +153,8 @@ def pretend() -> None:
     library.fallback(compute, "PrivateUse1")
     torch._pretended = library  # which undoes it when it goes
     tensor = torch.tensor
-    torch.tensor = lambda data, *, device=None, **options: tensor(data, **options).to(device or "cpu")  # which Python cannot make
+    devices = {None: "cpu", "cuda": DEVICE}  # no tensor is made on DEVICE, which is Python's
+    torch.tensor = lambda data, *, device=None, **options: tensor(data, **options).to(devices.get(device, device))
     torch.Tensor.cuda = lambda tensor, *_, **__: tensor.to(DEVICE)
     torch.Tensor.pin_memory = lambda tensor, *_: tensor
     torch.nn.Module.to, torch.nn.Module.cuda = move, lambda module, *_: move(module, DEVICE)

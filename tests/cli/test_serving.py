@@ -124,6 +124,12 @@ def test_options_that_are_none(corpus, models, options, message):
         fairseq_groc.load("nowhere.pt", corpus / "data")
 
 
+def test_a_device_that_is_not_there_is_refused_before_the_work():
+    for device in ("cuda:99", "gpu"):
+        with pytest.raises(OptionError, match=f"device={device}: not on this machine .*Give 'cpu', or 'cuda'"):
+            fairseq_groc.load("nowhere.pt", "DATA", device=device)
+
+
 def test_the_hub_names_words_that_it_reads_as_unk(corpus, models, caplog):
     hub = load(str(models["tied"]), str(corpus / "data"))
     hub.score(["the okapi sat", "okapi"])
