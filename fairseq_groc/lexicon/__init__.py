@@ -49,14 +49,10 @@ def open_lexicon(path: str | None = None) -> Lexicon:
     Raises:
         LexiconError: there is none, or a registered one takes no text, or wants some.
     """
+    _check(path or "wordnet")
     name, colon, text = (path or "").partition(":")
     if name in LEXICONS:
-        return _registered(name, (text,) if colon else ())
-    if path and not Path(path).exists():
-        raise LexiconError(
-            f"--lexicon-path {path}: no such file or folder. Give a .tsv or .jsonl file or a WordNet folder, or the name "
-            f"of a registered lexicon ({', '.join(LEXICONS)}; --user-dir registers others)."
-        )
+        return LEXICONS[name](*([text] if colon else []))
     if path and Path(path).is_file():
         return FileLexicon(Path(path))
     return WordNetLexicon(path)
@@ -69,12 +65,17 @@ def open_lexicons(paths: Sequence[str] | None = None) -> Lexicon:
 
 
 def sources_of(paths: Sequence[str] | None = None) -> list[str]:
-    """Return what opens the same lexicons from any folder: files by their absolute paths."""
+    """Return what opens the same lexicons from any folder: files by their absolute paths.
+
+    Raises:
+        LexiconError: one of them is none, as far as is seen without opening it.
+    """
     return [_anywhere(path) for path in paths or ["wordnet"]]
 
 
 def _anywhere(path: str) -> str:
     """Return a path, or the path in NAME:PATH, as an absolute one; NAME:TEXT and NAME as they are."""
+    _check(path)
     name, _, text = path.partition(":")
     if name not in LEXICONS:
         return str(Path(path).resolve())
@@ -89,9 +90,18 @@ def _lemmas(lexicon: str) -> Lexicon:
     return LemmaLexicon(open_lexicon(lexicon))
 
 
-def _registered(name: str, arguments: tuple[str, ...]) -> Lexicon:
-    try:
-        inspect.signature(LEXICONS[name]).bind(*arguments)
-    except TypeError as error:
-        raise LexiconError(f"--lexicon-path {':'.join((name, *arguments))}: {error}. The form is NAME or NAME:TEXT.") from None
-    return LEXICONS[name](*arguments)
+def _check(path: str) -> None:
+    """Refuse what can be seen to be no lexicon without opening it."""
+    name, colon, text = path.partition(":")
+    if name in LEXICONS:
+        try:
+            inspect.signature(LEXICONS[name]).bind(*([text] if colon else []))
+        except TypeError as error:
+            raise LexiconError(f"--lexicon-path {path}: {error}. The form is NAME or NAME:TEXT.") from None
+    elif not Path(path).exists():
+        raise LexiconError(
+            f"--lexicon-path {path}: no such file or folder. Give a .tsv or .jsonl file or a WordNet folder, or the name "
+            f"of a registered lexicon ({', '.join(LEXICONS)}; --user-dir registers others)."
+        )
+    elif Path(path).is_dir():
+        find_wordnet(path)

@@ -68,6 +68,7 @@ class Scorer:
 
     Raises:
         DataError: there is no such checkpoint or folder, or it is broken.
+        LexiconError: there is no such lexicon.
         OptionError: an option that does not exist, or does not go with the others.
     """
 

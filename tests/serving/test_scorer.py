@@ -14,7 +14,7 @@ from serving_models import ANY_MODEL, WORDS
 from fairseq_groc.adapters import AdapterSettings
 from fairseq_groc.contexts.schema import Contexts, Schema
 from fairseq_groc.contexts.variables import Variable
-from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.errors import DataError, LexiconError, OptionError
 from fairseq_groc.evaluation import loading
 from fairseq_groc.evaluation.line_scores import score_lines
 from fairseq_groc.open_vocabulary.new_words import NewWordMass
@@ -257,6 +257,9 @@ def test_contexts_in_an_open_vocabulary(make):
         (lambda s: s.score(["cat", 3]), "expected texts, not 3"),
         (lambda s: s.score(["cat", "a </s>"]), "line 2: contains </s>"),
         (lambda s: scorers.load("checkpoint", "data", new_word_mass=0.1), "new_word_mass=0.1: it goes with open_vocabulary=True"),
+        (lambda s: scorers.load("checkpoint", "data", lexicon_path="nosuch"), "--lexicon-path nosuch: no such file or folder"),
+        (lambda s: scorers.load("checkpoint", "data", lexicon_path=["none", "omw"]), "--lexicon-path omw: missing"),
+        (lambda s: scorers.load("checkpoint", "data", lexicon_path="/"), "no WordNet there"),
         (lambda s: s.score(["cat"], vocabulary=[]), "vocabulary: no word at all"),
         (lambda s: s.score(["cat"], vocabulary="cat"), "expected a list of words"),
         (lambda s: s.score(["cat"], vocabulary=["a b"]), "'a b' is no word"),
@@ -266,7 +269,7 @@ def test_contexts_in_an_open_vocabulary(make):
     ],
 )
 def test_bad_input_is_one_line(make, call, message):
-    with pytest.raises((DataError, OptionError), match=message):
+    with pytest.raises((DataError, LexiconError, OptionError), match=message):
         call(make())
 
 
