@@ -6,14 +6,12 @@ import os
 import threading
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from fairseq_groc.adapters.base import OPTIONS
 from fairseq_groc.contexts.schema import Contexts, Schema
@@ -33,10 +31,11 @@ from fairseq_groc.serving.gate import Gate
 from fairseq_groc.serving.stream import Stream
 from fairseq_groc.serving.vocabulary import Allowed, CallVocabularies, as_lines
 from fairseq_groc.tasks.checks import check_needed
-from fairseq_groc.tasks.config import TASK, adapter_fields
+from fairseq_groc.tasks.config import adapter_fields
 
 Words = Iterable[str]
 Context = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | Contexts
+OPTIONS_OF_TASK = ("context", "any_lexicon", "draw_new_rows", "encoding_chunk", "export_embeddings")  # that act, besides adapters
 
 
 class LineScore(NamedTuple):
@@ -64,7 +63,7 @@ class Scorer:
         new_word_mass: their probability then, as ``--new-word-mass``
         lexicon_path: where words that are added are looked up: by default the lexicon that the data's tables come from
         device: where it computes
-        options: of the task, adapters among them (``local_weight=0.2``), ``context``, ``any_lexicon``, ``draw_new_rows``
+        options: of the task, adapters (``local_weight=0.2``) and ``OPTIONS_OF_TASK``, as ``context`` and ``draw_new_rows``
 
     Raises:
         DataError: there is no such checkpoint or folder, or it is broken.
@@ -246,12 +245,9 @@ def _task_options(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         OptionError: there is none of that name, or it does nothing.
     """
-    known = {field.name for field in fields(TASK_DATACLASS_REGISTRY[TASK])}
+    known = ["open_vocabulary", "new_word_mass", "lexicon_path", "device", *OPTIONS_OF_TASK, *(f.name for f in adapter_fields())]
     if unknown := [name for name in given if name not in known]:
-        own = ", ".join(field.name for field in adapter_fields())
-        raise OptionError(
-            f"{unknown[0]}: no such option. There are open_vocabulary, new_word_mass, lexicon_path, device, context, {own}."
-        )
+        raise OptionError(f"{unknown[0]}: no such option. There are {', '.join(known)}.")
     adapters = {field.name: given.get(field.name, field.default) for field in adapter_fields()}
     check_options(OPTIONS, {name: adapters[name] for name in OPTIONS})
     check_needed(Namespace(**adapters))

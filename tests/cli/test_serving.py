@@ -111,6 +111,8 @@ def test_words_of_a_call_come_from_the_data_s_lexicon(scorer):
     "options, message",
     [
         ({"local_wait": 0.1}, "local_wait: no such option"),
+        ({"cpu": True}, "cpu: no such option. There are .*device, context, any_lexicon"),
+        ({"tokens_per_sample": 5}, "tokens_per_sample: no such option. There are .*uniform_weight"),
         ({"uniform_weight": "a"}, "--uniform-weight a: expected a number from 0 to below 1"),
         ({"cache_theta": 0.1}, "--cache-theta does nothing without --local-weight"),
         ({"open_vocabulary": True, "new_word_mass": 2}, "--new-word-mass 2: expected adaptive"),
