@@ -9,7 +9,9 @@ import torch
 from fairseq_groc.arguments import add_model
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.loading import load, model_options
+from fairseq_groc.evaluation.stored import tuned_adapters
 from fairseq_groc.files import check_place
+from fairseq_groc.logs import WARNINGS, at_least
 from fairseq_groc.models.matrices_file import is_word2vec, write_word2vec
 from fairseq_groc.serving.exporting import check_folder, write_service
 
@@ -36,11 +38,13 @@ def run(args: Namespace) -> None:
         check_place("OUT", args.out)
         if args.out.exists() and not is_word2vec(args.out):
             raise OptionError(f"{args.out} exists and holds no word2vec text: give another name")
-    decoder = load(args.path, args.data, **model_options(args)).models[0].decoder
+    decoder = load(args.path, args.data, **model_options(args), no_tuned_adapters=True).models[0].decoder
     if args.service is not None:
+        with at_least(WARNINGS):
+            without = "; without its tuned adapters" if tuned_adapters(Path(args.data), decoder) else ""
         write_service(decoder, args.service)
         adds = "adds words" if decoder.matrices.embedding.reads_spellings else "adds no words: each has a row"
-        print(f"{args.service}: {int(decoder.real_words().sum()):,} words; {adds}")
+        print(f"{args.service}: {int(decoder.real_words().sum()):,} words; {adds}{without}")
     else:
         _write_text(decoder, args.out)
 

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import shutil
 import subprocess
 import sys
 
@@ -78,6 +79,20 @@ def test_it_scores_and_adds_words_by_pytorch_alone(ours, corpus, models, tmp_pat
     assert [tokens for _, tokens in after] == [score.tokens for score in again]
     assert [score for score, _ in after] == pytest.approx([score.log_probability for score in again], rel=1e-6)
     assert composed == ([score for score, _ in after] != before)
+
+
+def test_what_tune_has_found_is_not_exported(ours, corpus, models, tmp_path, caplog):
+    data = shutil.copytree(corpus / "data", tmp_path / "data")
+    where = ["--path", models["tied"], "--data", data]
+    ours("tune", *where, "--split", "valid", "--cache", "none", "--uniform", "0.3", "--discounts", "1", "--no-extend")
+    caplog.clear()
+    assert "each has a row; without its tuned adapters\n" in ours("export", "--service", tmp_path / "served", *where)
+    assert "adapters" not in ours("export", tmp_path / "words.vec", *where)
+    assert "adapters" not in caplog.text
+    scores = service.Service(tmp_path / "served").score(["the cat sat"])
+    tuned, untuned = (fairseq_groc.load(models["tied"], data, no_tuned_adapters=no).score(["the cat sat"]) for no in (0, 1))
+    assert scores[0].log_probability == pytest.approx(untuned[0].log_probability, rel=1e-6)
+    assert scores[0].log_probability != pytest.approx(tuned[0].log_probability, rel=1e-6)
 
 
 def test_the_module_is_short_and_imports_pytorch_alone():
