@@ -3,11 +3,13 @@
 import logging
 import threading
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from fairseq_groc.data.fingerprint import noted_cleaning
 from fairseq_groc.dictionary import list_of
 from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.lexicon.base import Entry
@@ -97,9 +99,10 @@ class CallVocabularies:
     def warn(self, words: Iterable[str]) -> None:
         """Say which words score as ``<unk>``, of each once."""
         if new := self._not_named(words):
-            logger.warning(
-                f"{list_of(new)} not in the vocabulary of {self._data}: scored as <unk>. Add them: add_words, or --add-words."
-            )
+            how = " ".join(noted_cleaning(Path(self._data)))
+            alike = f" It was made with {how}: clean lines alike." if how else ""
+            remedy = f"scored as <unk>. Add them: add_words, or --add-words.{alike}"
+            logger.warning(f"{list_of(new)} not in the vocabulary of {self._data}: {remedy}")
 
     def warn_of_impossible(self, words: Sequence[str], numbers: Sequence[int]) -> None:
         """Say which words of a call's vocabulary the model has no row for, of each once."""

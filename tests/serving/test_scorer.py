@@ -178,7 +178,10 @@ def test_words_that_a_table_has_no_row_for_are_named_once(make, caplog):
     assert "'dog' is without a row in the model" in record.getMessage()
 
 
-def test_an_unknown_word_is_named_once(make, caplog):
+def test_an_unknown_word_is_named_once(make, caplog, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "DATA").mkdir()
+    (tmp_path / "DATA" / "binarised.json").write_text('{"cleaning": ["--tokenize en", "--lower"]}')
     scorer = make("groc_lstm_lm", "tied")
     with caplog.at_level(logging.WARNING):
         scorer.score(["cat gnu emu", "gnu"])
@@ -189,6 +192,7 @@ def test_an_unknown_word_is_named_once(make, caplog):
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == 4 and "'gnu', 'emu' are not" in messages[0] and messages[1].startswith("'yak' is not in")
     assert "'auk'" in messages[2] and "'word19' and 5 more are not" in messages[3] and "DATA" in messages[0]
+    assert messages[0].endswith("It was made with --tokenize en --lower: clean lines alike.")
 
 
 def test_words_that_are_added_are_one_each_whatever_holds_them(make):
