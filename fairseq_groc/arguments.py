@@ -92,12 +92,12 @@ def add_model(parser: argparse.ArgumentParser, context: bool = True) -> None:
 
 def add_text(parser: argparse.ArgumentParser, split: str = "test") -> None:
     """Add what says which checkpoint reads which text: ``loading.open_split`` takes it."""
-    _add_texts(parser, default=split, help="text of --data, as in valid or test")
+    _add_texts(parser, default=split, help="text of --data, such as valid or test")
 
 
 def add_texts(parser: argparse.ArgumentParser, split: str = "test") -> None:
     """Add what says which checkpoint reads which texts: ``named_texts`` and ``loading.open_model`` take it."""
-    several = "text of --data, as in valid or test; several, by name, are read one after the other, and words are encoded once"
+    several = "text of --data, such as valid or test; several, by name, are read one after the other, and words are encoded once"
     _add_texts(parser, default=[split], nargs="+", metavar="[NAME=]SPLIT", help=several)
 
 

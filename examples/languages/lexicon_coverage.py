@@ -15,7 +15,7 @@ from typing import Any
 
 from fairseq_groc.data.text import cleaner
 from fairseq_groc.evaluation.results import write_json
-from fairseq_groc.lexicon import Lexicon, SenseLexicon, open_lexicon
+from fairseq_groc.lexicon import Lexicon, open_lexicon
 from fairseq_groc.lexicon.tables import MAX_DEFINITION, MAX_RELATIONS
 
 
@@ -30,7 +30,7 @@ def main() -> None:
     lines = args.text.read_text(encoding="utf-8").splitlines()
     counts = Counter(word for line in map(clean(args.tokenize), lines) for word in line.split())
     lexicons = {"": open_lexicon(args.lexicon)}
-    if isinstance(lexicons[""], SenseLexicon):
+    if getattr(lexicons[""], "language", ""):
         lexicons["dictionary forms"] = open_lexicon(f"lemmas:{args.lexicon}")
     found = {name: covered(counts, lexicon) for name, lexicon in lexicons.items()}
     results = json.loads(args.out.read_text()) if args.out.exists() else {}

@@ -33,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--candidates", metavar="FILE", help="a table of values to guess and their contexts; the model need not know the variable"
     )
     parser.add_argument("--prior", choices=("uniform", "train"), default="uniform", help="prior probabilities of the values")
-    parser.add_argument("--calibrate", metavar="SPLIT", help="fit on this text how sure guesses are, one exponent; as in valid")
+    parser.add_argument("--calibrate", metavar="SPLIT", help="fit how sure guesses are on this text, such as valid")
     parser.add_argument("--baseline", action="store_true", help="train bags of words on the data's training text")
     parser.add_argument("--batch-size", type=positive, default=50, help="lines at a time")
     add_out(parser, "JSON file to write", drawn=False)

@@ -17,7 +17,7 @@ from fairseq_groc.evaluation.results import write_json
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_model(parser, context=False)
-    parser.add_argument("--variable", required=True, metavar="NAME", help="category of the contexts that is shown")
+    parser.add_argument("--variable", required=True, metavar="NAME", help="which category of the contexts to show")
     parser.add_argument("--group-by", metavar="FILE:COLUMN", help="draw an ellipse for each group: a table of values and groups")
     parser.add_argument("--count", type=positive, default=3, help="neighbours to show")
     add_out(parser)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from fairseq_groc.data.fingerprint import noted_cleaning
 from fairseq_groc.dictionary import is_symbol
 from fairseq_groc.errors import DataError
 from fairseq_groc.files import has_mark
@@ -118,11 +117,13 @@ def cleaner(language: str | None, lower: bool) -> Callable[[str], str]:
 
 def cleaning(language: str | None, lower: bool) -> list[str]:
     """Return what ``cleaner`` is told, as options."""
-    return [f"--tokenize {language}"] * bool(language) + ["--lower"] * lower
+    return [*([f"--tokenize {_code(language)}"] if language else []), *(["--lower"] if lower else [])]
 
 
 def warn_of_cleaning(name: str, given: list[str], folder: Path) -> None:
     """Say so, if the texts of a data folder were cleaned as this one is not: its words would be others."""
+    from fairseq_groc.data.fingerprint import noted_cleaning  # here: the rest needs no fairseq
+
     missing = [option for option in noted_cleaning(folder) if option not in given]
     if missing:
         how = " ".join(missing)
@@ -136,12 +137,23 @@ def _tokenizer(language: str) -> Callable[[str], str]:
     from sacremoses import MosesTokenizer
     from sacremoses.corpus import NonbreakingPrefixes
 
-    codes = NonbreakingPrefixes().available_langs  # by names of languages, and by codes
-    code = codes.get(language.lower().partition("-")[0], language)
-    if code not in codes:
+    if _code(language) not in NonbreakingPrefixes().available_langs:
         logger.warning(f"--tokenize {language}: sacremoses has no abbreviations of this language. Its codes are en, de, fr, ...")
-    tokenizer = MosesTokenizer(lang=code)
-    return lambda line: tokenizer.tokenize(line, return_str=True, escape=False, protected_patterns=["<unk>"])
+    tokenizer = MosesTokenizer(lang=_code(language))
+
+    def tokenize(line: str) -> str:
+        parts = re.split("<unk>", line, flags=re.IGNORECASE)  # one word, which it would take apart
+        return " <unk> ".join(tokenizer.tokenize(part, return_str=True, escape=False) for part in parts)
+
+    return tokenize
+
+
+def _code(language: str) -> str:
+    """Return the code of a language that is given by its code, with a country or without, or by its name."""
+    from sacremoses.corpus import NonbreakingPrefixes
+
+    code: str = NonbreakingPrefixes().available_langs.get(language.lower().partition("-")[0], language)
+    return code
 
 
 def escaped(text: str) -> str:

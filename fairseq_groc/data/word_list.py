@@ -25,7 +25,7 @@ def listed_words(path: Path, lower: bool = False) -> list[str]:
     Raises:
         DataError: the file cannot be read, or has a symbol of fairseq's.
     """
-    words = (parts[0].lower() if lower else parts[0] for parts in _lines(path) if not is_filler(parts[0]))
+    words = (parts[0] for parts in _lines(path, lower) if not is_filler(parts[0]))
     return [word for word in dict.fromkeys(words) if word != UNKNOWN]
 
 
@@ -53,10 +53,10 @@ def listed_dictionary(path: Path, lower: bool = False) -> Dictionary:
     return dictionary
 
 
-def _lines(path: Path) -> Iterator[list[str]]:
+def _lines(path: Path, lower: bool = False) -> Iterator[list[str]]:
     """Yield what is between the blanks of each line that has anything."""
     for number, line in enumerate(read_lines(path), start=1):
-        parts = line.split()
+        parts = (line.lower() if lower else line).split()
         if parts and not is_filler(parts[0]):
             check_text(parts[0], f"{path}:{number}")
         if parts:

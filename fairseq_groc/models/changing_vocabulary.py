@@ -105,14 +105,14 @@ class ChangingVocabulary:
             OptionError: each word has something that an adapter changes; then nothing was added.
         """
         words = self.check_words(words)
-        if any(word not in self.dictionary.indices for word in words):
+        new = [word for word in dict.fromkeys(words) if word not in self.dictionary.indices]
+        if new:
             self.check_growth()
-        for word in words:
-            if word not in self.dictionary.indices:
-                self.dictionary.add_symbol(word)
-        missing = self.dictionary.symbols[len(self.matrices.impossible) :]
+        missing = [*self.dictionary.symbols[len(self.matrices.impossible) :], *new]
         if missing:
             self.matrices.add_words(self.entries_of(missing, entries))
+            for word in new:
+                self.dictionary.add_symbol(word)
             self._adapt()
         return [self.dictionary.indices[word] for word in words]
 

@@ -29,7 +29,8 @@ def given_prefix(prefix: torch.Tensor, sample: dict[str, Any], dictionary: Any) 
         OptionError: as ``whole_lines``.
     """
     whole_lines(sample, dictionary)
-    return prefix.masked_fill(prefix.eq(dictionary.eos()), dictionary.pad())
+    prefix = prefix.masked_fill(prefix.eq(dictionary.eos()), dictionary.pad())
+    return prefix[:, : int(prefix.ne(dictionary.pad()).sum(1).max())]
 
 
 def whole_lines(sample: dict[str, Any], dictionary: Any) -> torch.Tensor:

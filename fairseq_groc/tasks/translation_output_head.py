@@ -65,7 +65,7 @@ class TranslationOutputHeadTask(ResumedTask, TranslationTask):
         return model
 
     def get_batch_iterator(self, dataset: Any, **options: Any) -> Any:
-        """Return an iterator over the batches, outside of training of all lines.
+        """Return an iterator over the batches; they have all lines of a text that is not the training text.
 
         fairseq drops the last batch if it is no multiple of ``--required-batch-size-multiple``, and its lines with it.
         """

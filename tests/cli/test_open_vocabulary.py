@@ -117,13 +117,14 @@ def test_raw_lines_over_a_list_of_words(commands, corpus, models, tmp_path):
         ("the\nnew york\n", "words.txt: 'new york' is no word (word 2 of the list): expected one a line"),
         ("the 3\ncat\n", "words.txt: Incorrect dictionary format"),
         ("the\n<pad>\n", "words.txt:2: contains <pad>, which fairseq reserves"),
+        ("The\n<PAD>\n", "words.txt:2: contains <pad>, which fairseq reserves"),
         ("\n\n<unk>\n", "words.txt: no words: expected one a line"),
     ],
 )
 def test_a_list_that_has_something_else(tmp_path, content, message):
     (tmp_path / "words.txt").write_text(content)
     with pytest.raises(DataError, match=re.escape(message)):
-        listed_dictionary(tmp_path / "words.txt")
+        listed_dictionary(tmp_path / "words.txt", lower="<PAD>" in content)
 
 
 def test_a_limit_is_a_renormalised_vocabulary(commands, corpus, where, tmp_path):

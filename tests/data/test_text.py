@@ -1,6 +1,6 @@
 import pytest
 
-from fairseq_groc.data.text import checked, cleaner, decoded, read_lines
+from fairseq_groc.data.text import checked, cleaner, cleaning, decoded, read_lines
 from fairseq_groc.errors import DataError
 
 
@@ -38,7 +38,8 @@ def test_a_byte_order_mark_at_the_head_is_left_out_and_noted(caplog):
 def test_lines_are_cleaned(caplog):
     assert cleaner(None, False)(" A\u2028b\x85 C\u00a0") == "A b C"
     assert cleaner("en", True)("Don't, <b> & so.") == cleaner("english", True)("Don't, <b> & so.") == "don 't , < b > & so ."
-    assert cleaner("EN-US", True)("a <unk>, <UNK>.") == "a <unk> , <unk> ."
+    assert cleaner("EN-US", True)("a <unk>, <UNK>'ll be.") == "a <unk> , <unk> 'll be ."
+    assert cleaning("EN-US", True) == cleaning("english", True) == ["--tokenize en", "--lower"] and cleaning(None, False) == []
     assert caplog.text == "" and cleaner("eng", False)("so.") == cleaner("eng", False)("so.") == "so ."
     assert caplog.text.count("--tokenize eng: sacremoses has no abbreviations of this language") == 1
 

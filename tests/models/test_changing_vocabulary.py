@@ -9,7 +9,7 @@ from decoders import DECODERS
 
 from fairseq_groc.adapters import Adapter, AdapterSettings
 from fairseq_groc.embeddings.rows import NewRows, WordRows
-from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.errors import DataError, LexiconError, OptionError
 from fairseq_groc.heads import HEADS
 from fairseq_groc.lexicon import Entry, NoLexicon, Relation
 from fairseq_groc.models.building import needs_spellings
@@ -133,6 +133,18 @@ def test_entries_of_its_own_or_spelling_alone(models):
     inputs = [m.decoder.matrices()[0][11:] for m in (model, other, third)]
     assert not torch.allclose(inputs[0][0], inputs[1][0]) and torch.equal(inputs[1], inputs[2])
     torch.testing.assert_close(inputs[0][1], inputs[1][1], rtol=0, atol=1e-6)
+
+
+def test_a_lexicon_that_fails_adds_nothing(models):
+    class Broken:
+        def lookup(self, *_):
+            raise LexiconError("broken")
+
+    model, _ = models("groc_lstm_lm", "compositional_output")
+    before = lprobs_of(model)
+    with pytest.raises(LexiconError):
+        model.add_words(NEW, Broken())
+    assert torch.equal(lprobs_of(model), before) and NEW[0] not in model.decoder.dictionary.indices
 
 
 def test_models_that_share_a_dictionary_are_told_one_after_the_other(models):
