@@ -6,6 +6,7 @@ import json
 import math
 import statistics
 
+import numpy as np
 import pytest
 from cli_helpers import ROOT
 
@@ -504,11 +505,12 @@ def test_the_first_epochs_at_the_papers_size_are_those_of_the_released_logs_or_a
     }
     assert max(map(abs, change["4 layers"])) < 0.03
     assert len(change["tied"]) == 6 and min(change["tied"]) > -0.12 and max(change["tied"]) < -0.075
-    (run,) = rows_of("released-blocks-ptb-awd-paper-short")["tied"]["runs"]
-    blocks = [ours / theirs - 1 for (_, ours), theirs in zip(run["curve"], released["tied"], strict=True)]
-    assert run["seed"] == 2 and [round(100 * part) for part in blocks] == [-6, -4, -9]
-    assert all(0.4 < part / own < 0.6 for part, own in zip(blocks[:2], change["tied"][3:5], strict=True))
-    assert blocks[2] < change["tied"][5]
-    figures = ", ".join(f"{found:.1f}" for _, found in run["curve"])
+    runs = rows_of("released-blocks-ptb-awd-paper-short")["tied"]["runs"]
+    blocks = [[ours / theirs - 1 for (_, ours), theirs in zip(run["curve"], released["tied"], strict=True)] for run in runs]
+    assert [[round(100 * part) for part in of_seed] for of_seed in blocks] == [[-1, -4, -6], [-6, -4, -9]]
+    own = change["tied"][:3], change["tied"][3:]
+    shares = np.mean(blocks, axis=0) / np.mean(own, axis=0)
+    assert shares[0] < 0.35 and 0.4 < shares[1] < 0.6 and shares[2] > 0.95
     pages = [(RESULTS / f"{name}-ptb-awd-paper-short.md").read_text() for name in ("released-blocks", "drill-table-4")]
-    assert all(figures in page for page in pages) and "--settings 1 --seeds 2" in pages[0]
+    figures = [", ".join(f"{found:.1f}" for _, found in run["curve"]) for run in runs]
+    assert all(of_seed in page for page in pages for of_seed in figures) and "--settings 1" in pages[0]
