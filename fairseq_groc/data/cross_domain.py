@@ -76,8 +76,8 @@ def cut(name: str, folder: Path, sizes: dict[str, int], seed: int = 1) -> Iterat
         raise DataError(f"{path}: no such file. docs/cross_domain.md says where it is published.")
 
     def text_of(text: str) -> Iterator[str]:
-        # the tokeniser takes < and > apart: no reserved symbol but <unk> is left
-        return map(clean, decoded(read_archive(path, text), text or str(path)))
+        # the tokeniser takes < and > apart, here of <unk> too: no reserved symbol is left to be looked for
+        return (clean(line.replace("<", "< ")) for line in decoded(read_archive(path, text), text or str(path)))
 
     text = text_of(source.published.text)
     for split, tokens in sizes.items():
