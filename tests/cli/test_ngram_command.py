@@ -20,7 +20,8 @@ def ngram(tmp_path_factory, corpus, commands):
     """Return a folder with a trigram model of the training text."""
     folder = tmp_path_factory.mktemp("ngram") / "made by" / "the command"
     output = commands.ok("python", "-m", "fairseq_groc", "ngram", "--data", corpus / "data", "--order", "3", "--dest", folder)
-    assert f"order 3, {tokens_of(corpus / 'train.txt'):,} tokens" in output
+    words = set((corpus / "train.txt").read_text(encoding="utf-8").split())
+    assert f"order 3, {tokens_of(corpus / 'train.txt'):,} tokens, {len(words - {'<unk>'}):,} words" in output
     assert [name for name, _ in figures(output)] == ["valid", "valid1"]  # which is the training text
     assert float(figures(output)[1][1]) < float(figures(output)[0][1]) < len(output)
     return folder
