@@ -107,15 +107,15 @@ def draw(rows: dict[str, Any], path: Path) -> None:
 
 
 def draw_ranks(rows: dict[str, Any], path: Path) -> None:
-    """Save perplexity and accuracy by rank, a point for each seed and a line through the means (the paper's Figure 5)."""
+    """Save perplexity and accuracy by rank, a point for each seed and a stroke for their mean (the paper's Figure 5)."""
     ranks, figures = [int(label.split()[1]) for label in rows], [list(runs.values()) for runs in rows.values()]
     figure, panels = pyplot().subplots(1, 2, figsize=(8, 3.4))
     for axes, what in zip(panels, ("perplexity", "accuracy"), strict=True):
         found = [[run[what] for run in runs] for runs in figures]
-        axes.plot(ranks, [statistics.mean(values) for values in found], color="#0072B2", linewidth=1)
+        axes.plot(ranks, [statistics.mean(values) for values in found], "_", color="#0072B2", markersize=16, markeredgewidth=2)
         for rank, values in zip(ranks, found, strict=True):
             axes.plot([rank] * len(values), values, "o", color="#0072B2", alpha=0.6, markersize=5)
-        axes.set(xlabel="rank of the change (0: ConcatCell)", ylabel=what, xticks=ranks)
+        axes.set(xlabel="rank of the change (0: ConcatCell)\nstrokes: means", ylabel=what, xticks=ranks)
         axes.grid(alpha=0.25)
     panels[1].yaxis.set_major_formatter(lambda share, _: f"{100 * share:.4g}%")
     save_figure(figure, path)

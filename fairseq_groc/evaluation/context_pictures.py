@@ -113,7 +113,7 @@ def draw_boosts(contexts: Mapping[str, Sequence[Mapping[str, Any]]], path: Path)
         axes.set_title(escaped(text), fontsize=10, parse_math=False)
         axes.invert_yaxis()
         axes.spines[["top", "right"]].set_visible(False)
-    figure.supxlabel("nats that the context adds", fontsize=9)
+    figure.supxlabel("nats gained over an unknown context", fontsize=9)
     save_figure(figure, path)
 
 
