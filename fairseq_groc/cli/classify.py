@@ -151,8 +151,9 @@ def bags_of_words(args: Namespace, task: Any, dataset: StreamDataset, values: li
         labels = labels_of(args, of, values)
         chosen = np.flatnonzero(labels >= 0)
         texts.append(([of.dictionary.string(of.lines[int(i)]) for i in chosen], labels[chosen].tolist()))
-    if len(set(texts[0][1])) < 2:
-        raise DataError(f"--baseline: the lines of '{subset}' in {args.data} have fewer than two values of {args.variable}")
+    if len(set(texts[0][1])) < 2 or not any(texts[0][0]):
+        lacking = f"fewer than two values of {args.variable}, or no words"
+        raise DataError(f"--baseline: the lines of '{subset}' in {args.data} have {lacking}")
     return baseline(*texts[0], *texts[1])
 
 

@@ -34,6 +34,8 @@ def run(args: Namespace) -> None:
     logs, out = [Path(log) for log in args.log], Path(args.out)
     _check_out(out, logs)
     names = named("--names", args.names, "SUBSET=NAME, as in valid1=science")
+    if len(set(names.values())) < len(names):
+        raise OptionError(f"--names {' '.join(args.names)}: two subsets have one name")
     rows = [
         {"run": run_name, "log": str(log), "subset": names.get(subset, subset), "points": points}
         for run_name, log in zip(run_names(logs), logs, strict=True)

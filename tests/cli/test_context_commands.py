@@ -366,13 +366,15 @@ def test_topics_are_guessed(ours, data, model, tmp_path):
         scores = hub.score(texts, context=[{"topic": topic, "year": year} for year in years])
         expected = [float(one["positional_scores"].sum()) for one in scores]
         assert [line[place] for line in found["likelihoods"][:3]] == pytest.approx(expected, abs=1e-4)
-    made, one = make(tmp_path / "sports", 20, 5, topics=("sports",)), tmp_path / "one"
-    texts = [("train", made), ("test", data / "test")]
-    given = [part for split, path in texts for part in (f"--{split}", f"{path}.txt", f"--context-{split}", f"{path}.tsv")]
-    known = ["--known", data / "data", "--vocabulary", data / "data" / "dict.txt", "--lexicon-path", "none"]
-    ours("preprocess", *given, *known, "--context-numeric", "year", "--dest", one)
-    refused = ours("classify", "--path", model, "--data", one, "--variable", "topic", "--baseline", code=1)
-    assert f"--baseline: the lines of 'train' in {one} have fewer than two values of topic" in refused
+    sports, empty = make(tmp_path / "sports", 20, 5, topics=("sports",)), make(tmp_path / "empty", 20, 5)
+    empty.with_suffix(".txt").write_text("\n" * 20)
+    for made in (sports, empty):
+        one, texts = tmp_path / f"{made.name}-data", [("train", made), ("test", data / "test")]
+        given = [part for split, path in texts for part in (f"--{split}", f"{path}.txt", f"--context-{split}", f"{path}.tsv")]
+        known = ["--known", data / "data", "--vocabulary", data / "data" / "dict.txt", "--lexicon-path", "none"]
+        ours("preprocess", *given, *known, "--context-numeric", "year", "--dest", one)
+        refused = ours("classify", "--path", model, "--data", one, "--variable", "topic", "--baseline", code=1)
+        assert f"--baseline: the lines of 'train' in {one} have fewer than two values of topic, or no words" in refused
     refused = ours("classify", "--path", model, "--data", data / "data", "--variable", "year", code=1)
     assert "this model's contexts have topic" in refused
     table = tmp_path / "candidates.tsv"

@@ -109,6 +109,10 @@ def test_bad_input_is_one_line(tmp_path, capsys):
         ([log, "--out", f"{tmp_path}/none/c.png"], "there is no folder"),
         ([log, other, "--out", f"{tmp_path}/run.png"], "would overwrite the log"),
         ([log, "--out", f"{tmp_path}/c.png", "--names", "valid"], "--names valid: expected SUBSET=NAME"),
+        (
+            [log, "--out", f"{tmp_path}/c.png", "--names", "valid=a", "valid1=a"],
+            "--names valid=a valid1=a: two subsets have one name",
+        ),
     ]:
         assert main(["curves", *map(str, arguments)]) == 1
         error = capsys.readouterr().err.strip().splitlines()
