@@ -150,10 +150,9 @@ def _add_texts(parser: argparse.ArgumentParser, **split: Any) -> None:
     parser.add_argument("--tokens-per-sample", type=natural, default=0, help="block length; 0: the checkpoint's")
 
 
-def add_out(
-    parser: argparse.ArgumentParser, what: str = "JSON file to write; a picture is drawn beside it", drawn: bool = True
-) -> None:
-    """Add the file of the results, whose place is looked at before the work."""
+def add_out(parser: argparse.ArgumentParser, what: str = "JSON file to write", drawn: bool = True) -> None:
+    """Add the file of the results, whose place is looked at before the work; where it is drawn, a picture comes beside it."""
+    what += "; a picture is drawn beside it" if drawn else ""
     parser.add_argument("--out", type=lambda text: out_file(text, drawn), help=what)
 
 

@@ -36,7 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--calibrate", metavar="SPLIT", help="fit how sure guesses are on this text, such as valid")
     parser.add_argument("--baseline", action="store_true", help="train bags of words on the data's training text")
     parser.add_argument("--batch-size", type=positive, default=50, help="lines at a time")
-    add_out(parser, "JSON file to write", drawn=False)
+    add_out(parser, drawn=False)
 
 
 def run(args: Namespace) -> None:

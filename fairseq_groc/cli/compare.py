@@ -25,7 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     draws = "how often the text's lines are drawn anew"
     parser.add_argument("--resamples", type=lambda text: whole(text, 100), default=10_000, help=draws)
     parser.add_argument("--seed", type=natural, default=1, help="seed of the draws")
-    add_out(parser, "JSON file to write", drawn=False)
+    add_out(parser, drawn=False)
 
 
 def run(args: Namespace) -> None:

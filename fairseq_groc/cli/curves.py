@@ -34,13 +34,13 @@ def run(args: Namespace) -> None:
     logs, out = [Path(log) for log in args.log], Path(args.out)
     _check_out(out, logs)
     names = named("--names", args.names, "SUBSET=NAME, as in valid1=science")
-    if len(set(names.values())) < len(names):
-        raise OptionError(f"--names {' '.join(args.names)}: two subsets have one name")
     rows = [
         {"run": run_name, "log": str(log), "subset": names.get(subset, subset), "points": points}
         for run_name, log in zip(run_names(logs), logs, strict=True)
         for subset, points in sorted(curves_of(log, args.metric, args.x).items(), key=lambda item: item[0] == TRAINING)
     ]
+    if len({(row["run"], row["subset"]) for row in rows}) < len(rows):  # of several runs they may be one text
+        raise OptionError(f"--names {' '.join(args.names)}: two subsets of a run have one name")
     print(table(rows, args.metric, args.x))
     write_json(out.with_suffix(".json"), {"metric": args.metric, "x": args.x, "curves": rows})
     draw(rows, args.metric, args.x, args.title, out)

@@ -45,7 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--streams", type=positive, default=1, help="contiguous streams, as fairseq's --batch-size")
     parser.add_argument("--workers", type=positive, default=1, help="processes that share the streams, on the CPU")
     add_break_mode(parser)
-    add_out(parser, "JSON file to write", drawn=False)
+    add_out(parser, drawn=False)
     what = "write what each line lost, in nats, for compare; of several texts to a file each, with its name before the suffix"
     parser.add_argument("--losses", type=Path, metavar="FILE", help=what)
     what = "sum all probabilities in every N-th block: report the largest |1 - sum|, and the probability of new words"

@@ -33,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_model(parser, context=False)
     parser.add_argument("--more-paths", nargs="+", default=[], metavar="CHECKPOINT", help="other models, shown beside it")
     parser.add_argument("--batch-size", type=positive, default=50, help="lines at a time")
-    add_out(parser, "JSON file to write; page (.html) and picture (.png) are made beside it")
+    add_out(parser, "JSON file to write; a page (.html) is written beside it")
 
 
 def run(args: Namespace) -> None:

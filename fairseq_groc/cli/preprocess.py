@@ -133,7 +133,7 @@ def check(args: Namespace) -> tuple[Path, dict[str, str]]:
         raise OptionError("--new-words-from would change --vocabulary FILE: give --vocabulary-from DIR")
     if given and not args.dataset:
         folder = args.vocabulary_from or Path(args.vocabulary).parent
-        warn_of_cleaning(next(iter(splits.values())), cleaning(args.tokenize, args.lower), folder)
+        warn_of_cleaning(next(iter(splits.values())), folder, args.tokenize, args.lower)
     return dest, splits
 
 

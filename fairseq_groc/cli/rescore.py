@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairseq_groc.arguments import add_adapter_arguments, add_cleaning, add_lexicon_path, add_model, fields_of_context
 from fairseq_groc.contexts.schema import Contexts
-from fairseq_groc.data.text import cleaner, cleaning, read_lines, warn_of_cleaning
+from fairseq_groc.data.text import cleaner, read_lines, warn_of_cleaning
 from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.evaluation.lines import context_reader
 from fairseq_groc.evaluation.loading import adapter_options, model_options
@@ -135,7 +135,7 @@ def _check_replaced(args: Namespace, nbest: NBest) -> None:
 
 def _scored(nbest: NBest, args: Namespace) -> list[LineScore]:
     options = {**adapter_options(args), **model_options(args)}
-    warn_of_cleaning(str(args.nbest), cleaning(args.tokenize, args.lower), Path(args.data))
+    warn_of_cleaning(args.nbest, args.data, args.tokenize, args.lower)
     scorer = load(args.path, args.data, lexicon_path=args.lexicon_path, **options)
     texts = [*map(cleaner(args.tokenize, args.lower), nbest.texts())]
     if args.add_words:

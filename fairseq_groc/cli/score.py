@@ -45,7 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     _check(args)
-    warn_of_cleaning(args.text, cleaning(args.tokenize, args.lower), Path(args.data))
+    warn_of_cleaning(args.text, args.data, args.tokenize, args.lower)
     marks, clean = Unseparated(), cleaner(args.tokenize, args.lower)
     lines: Iterable[Line] = lines_of(args.text, args.field, args.context_fields, lambda text: marks.saw(clean(text)))
     if not args.open_vocabulary:

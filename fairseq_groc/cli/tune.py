@@ -48,7 +48,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--streams", type=positive, default=1, help="contiguous streams")
     add_break_mode(parser)
-    add_out(parser, "JSON file for the whole grid; a heat map is drawn beside it")
+    add_out(parser, "JSON file for the whole grid")
     parser.add_argument("--no-store", action="store_true", help="do not make the best the default for this model and data")
 
 

@@ -17,7 +17,8 @@ class NamingDictionary(Dictionary):
         """Return the numbers of a line's words, as fairseq does."""
         adding = kwargs.get("add_if_not_exist", args[1] if len(args) > 1 else True)
         named = self.__dict__.setdefault("_named", set())
-        if not adding and (new := [word for word in dict.fromkeys(line.split()) if not (word in self.indices or word in named)]):
+        lacking = [] if adding else [word for word in dict.fromkeys(line.split()) if word not in self.indices]
+        if new := [word for word in lacking if word not in named]:
             named.update(new)
             logger.warning(f"{list_of(new)} not in the vocabulary: read as {self.unk_word}. {ADD_WORDS}")
         return super().encode_line(line, *args, **kwargs)

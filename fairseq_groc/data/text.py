@@ -120,11 +120,12 @@ def cleaning(language: str | None, lower: bool) -> list[str]:
     return [*([f"--tokenize {_code(language)}"] if language else []), *(["--lower"] if lower else [])]
 
 
-def warn_of_cleaning(name: str, given: list[str], folder: Path) -> None:
+def warn_of_cleaning(name: str | Path, folder: str | Path, language: str | None, lower: bool) -> None:
     """Say so, if the texts of a data folder were cleaned as this one is not: its words would be others."""
     from fairseq_groc.data.fingerprint import noted_cleaning  # here: the rest needs no fairseq
 
-    missing = [option for option in noted_cleaning(folder) if option not in given]
+    given = cleaning(language, lower)
+    missing = [option for option in noted_cleaning(Path(folder)) if option not in given]
     if missing:
         how = " ".join(missing)
         logger.warning(

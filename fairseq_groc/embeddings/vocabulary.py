@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from fairseq_groc.dictionary import SPECIAL, spelling
 from fairseq_groc.errors import OptionError
 from fairseq_groc.lexicon.base import Entry, NoLexicon
-from fairseq_groc.lexicon.tables import LexiconTables, build_tables
+from fairseq_groc.lexicon.tables import LexiconTables, build_tables, tables_of_spellings
 from fairseq_groc.modules.bags import Bags
 from fairseq_groc.pieces import letters_of
 
@@ -141,7 +141,7 @@ class Vocabulary(nn.Module):
     @classmethod
     def of_words(cls, words: Sequence[str], widths: Sequence[int], spelled: Spelling = BYTES) -> Vocabulary:
         """Build a vocabulary of words without relations and definitions."""
-        return cls(build_tables(words, NoLexicon()), widths, spelled=spelled)
+        return cls(tables_of_spellings(words), widths, spelled=spelled)
 
     def of_entries(self, entries: Mapping[str, Entry]) -> Vocabulary:
         """Return new words, or pieces of words, as a vocabulary of their own, without special entries, written as this one's.

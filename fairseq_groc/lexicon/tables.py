@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from fairseq_groc.dictionary import is_symbol, spelling
-from fairseq_groc.lexicon.base import Entry, Lexicon
+from fairseq_groc.lexicon.base import Entry, Lexicon, NoLexicon
 
 MAX_RELATIONS = 3  # GroC, appendix B.1
 MAX_DEFINITION = 10  # GroC, appendix B.1
@@ -169,6 +169,13 @@ def build_tables(
         _offsets(definitions),
         Origin.of(lexicon, max_relations, max_definition, sources),
     )
+
+
+def tables_of_spellings(words: Sequence[str]) -> LexiconTables:
+    """Return what ``build_tables`` does where the lexicon has no entry, without looking for any."""
+    spellings, none = list(map(spelling, words)), (np.zeros(0, np.int32), np.zeros(len(words) + 1, np.int64))
+    origin = Origin.of(NoLexicon(), MAX_RELATIONS, MAX_DEFINITION)
+    return LexiconTables(np.frombuffer(b"".join(spellings), dtype=np.uint8), _offsets(spellings), *none, *none, origin)
 
 
 def _digest(content: bytes) -> bytes:

@@ -10,7 +10,7 @@ from fairseq_groc import tensor_file
 from fairseq_groc.embeddings.vocabulary import GivenLexicon
 from fairseq_groc.errors import TablesError
 from fairseq_groc.lexicon import Entry, NoLexicon, Relation
-from fairseq_groc.lexicon.tables import Origin, build_tables
+from fairseq_groc.lexicon.tables import Origin, build_tables, tables_of_spellings
 from fairseq_groc.lexicon.tables_file import ARRAYS, FILE, FOLDER, FORMAT, load_tables, save_tables
 from fairseq_groc.tensor_file import open_tensors, save_tensors
 
@@ -98,6 +98,15 @@ def test_forms_are_utf8_and_undecodable_bytes_survive():
 def test_every_word_has_its_own_form_even_if_the_dictionary_repeats_one(lexicon):
     words = ["cat", "cat", "dog"]  # fairseq allows it in a dict.txt with #fairseq:overwrite
     assert build_tables(words, lexicon).forms()[:3] == [b"cat", b"cat", b"dog"]
+
+
+def test_spellings_alone_are_what_an_empty_lexicon_gives():
+    words = ["<s>", "the", "c\u00e4t", "\udcff", "the"]
+    made, expected = tables_of_spellings(words), build_tables(words, NoLexicon())
+    assert made.forms() == expected.forms() and made.origin == expected.origin
+    for name in ARRAYS:
+        assert np.array_equal(getattr(made, name), getattr(expected, name)), name
+        assert getattr(made, name).dtype == getattr(expected, name).dtype
 
 
 def test_words_that_are_none_are_never_looked_up():
