@@ -272,7 +272,7 @@ def test_a_lexicon_helps_in_portuguese_and_characters_do_not():
         assert max(captions) / min(captions) < 1.02
 
 
-def test_locked_dropout_is_worth_the_most_of_awd_lstm_s_training():
+def test_locked_dropout_and_lengths_of_blocks_are_worth_the_most_of_awd_lstm_s_training():
     found = perplexities("awd-ptb-awd")
     whole = found.pop("AWD-LSTM")
     costs = {label: value / whole - 1 for label, value in found.items()}
@@ -460,6 +460,10 @@ def test_dropped_weights_are_worth_something_in_a_longer_training():
     worth = [without[key] / whole[key] - 1 for key in ("valid", "test")]
     worth.append(without["uniform"]["test"] / whole["uniform"]["test"] - 1)
     assert [round(one, 2) for one in worth] == [0.02] * 3
+    (again,) = rows_of("awd-finetuned-ptb-awd-long")["AWD-LSTM"]["runs"]  # the same training, of other code
+    assert again["made"]["options"] == whole["made"]["options"] and round(again["uniform"]["test"], 1) == 149.3
+    less = [without["valid"] / again["valid"] - 1, without["uniform"]["test"] / again["uniform"]["test"] - 1]
+    assert [round(one, 2) for one in less] == [0.01] * 2
     epochs = [perplexity for updates, perplexity in without["curve"] if updates % 830]
     assert epochs[20] > 1.1 * epochs[21] and epochs[21:] == sorted(epochs[21:], reverse=True)
     short = perplexities("awd-ptb-awd")
