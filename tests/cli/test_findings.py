@@ -182,6 +182,9 @@ def test_both_parts_of_the_lexicon_help(model):
     both, surface = found[model], found[f"{model}, surface"]
     for part in ("no relations", "no definitions"):
         assert both < found[f"{model}, {part}"] < (both + surface) / 2
+        assert (found[f"{model}, {part}"] / both > 1.03) == (model == "GroC + out")
+        valid = [rows_of("table-3-ptb-quarter")[label]["runs"][0]["valid"] for label in (model, f"{model}, {part}")]
+        assert (valid[1] / valid[0] > 1.01) == (model == "GroC + out")
     assert found["GroC + out"] < found["GroC"]
 
 
