@@ -310,6 +310,15 @@ def test_it_leads_at_equal_time_and_beside_an_ngram():
         for label in (OURS, ALWAYS)
     )
     assert min(ours) >= 1 > max(always)
+    rows = {
+        label: of["in-domain"]
+        for label, of in results["rows"].items()
+        if "in-domain" in of and "mass of new words" in of["in-domain"]
+    }
+    share = rows[OURS]["new"]["tokens"] / rows[OURS]["all"]["tokens"]
+    alone = {label for label in rows if " + " not in label.removeprefix(OURS)}
+    assert {label for label in alone if rows[label]["mass of new words"] > share} == {ALWAYS} and len(alone) == 4
+    assert rows["GroC + uniform"]["mass of new words"] < share < rows[f"{OURS} + uniform"]["mass of new words"] < 1.1 * share
 
 
 def test_two_models_are_level_at_equal_time_on_all_of_penn_treebank(module):
