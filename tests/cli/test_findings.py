@@ -46,6 +46,8 @@ def test_steps_in_bfloat16_take_so_much_of_their_time():
         assert name != "scaling" or steps["corrected-0.05-bf16"] < steps["tied"]
         (awd,) = (line.split()[6] for line in printed if "tied-awd" in line)
         assert awd == {"scaling": "1.01", "scaling-ptb": "1.05", "scaling-awd": "1.07"}[name]
+        slower = [steps[f"corrected-0.05{how}"] / steps[f"tied{how}"] for how in ("", "-bf16") if "corrected-0.05" in steps]
+        assert not slower or (max(slower) < 1.5 and slower[0] < 1.3 and round(min(slower), 1) >= 1.1)
     assert all(0.55 < share < 0.75 for share in shares["scaling"].values()) and len(shares["scaling"]) == 3
     assert shares["scaling-ptb"]["sampled-0.1"] < 0.55
     found = perplexities("corrections-ptb-quarter")
