@@ -17,7 +17,7 @@ from analyses import ANALYSES
 from analysis_tables import FOUND, grid
 from cells import TITLES, changes, compared, seeds_of, setting, smoothed, spread, table, without_constants
 from experiments import EXPERIMENTS, KNESER_NEY, TABLE_5, preset_of
-from pictures import draw_domains, draw_finetuning, draw_rows, is_drawn
+from pictures import CURVES, draw_domains, draw_finetuning, draw_rows, is_drawn
 from scales import SCALES
 
 from fairseq_groc.evaluation.bins import Bin, draw_bins
@@ -78,7 +78,7 @@ def pages(folder: Path) -> dict[str, str]:
     made = {path.with_suffix(".md").name: page(results, path) for path, results in found.items()}
     parts = ["# All tables", SMOOTHED]
     if tables := [results for results in found.values() if results.get("experiment") in SUMMARISED]:
-        parts += ["Test perplexities, smoothed:", "\n".join(summary(tables))]
+        parts += ["Test perplexities, ours smoothed:", "\n".join(summary(tables))]
     parts += ["\n".join(f"- [{heading(results)}]({path.stem}.md)" for path, results in found.items())]
     return {**made, "README.md": "\n\n".join(parts) + "\n"}
 
@@ -166,6 +166,9 @@ def experiment(results: dict[str, Any], stem: str) -> list[str]:
         about.append(COUNTED)
     seeds = seeds_of(rows)
     about += [f"Seeds of every perplexity: {seeds}." + (" Means and standard deviations over them." if seeds > 1 else "")]
+    if results["experiment"] in CURVES:
+        several = any(len(row["runs"]) > 1 for row in rows.values())
+        about += [f"Curves are {'of the first seed and ' if several else ''}not smoothed."]
     about += [WEIGHTS] if seeds > 1 and "uniform weight" in columns else []
     about += [CHANGED] if varied else []
     about += [f"In all rows: {'; '.join(f'*{name}* {value}' for name, value in constant.items())}."] if constant else []
