@@ -37,6 +37,13 @@ def test_small_groc_with_corrections_leads_on_every_text(text):
     assert max(found.values()) < json.loads((RESULTS / f"table-2-{text}.json").read_text())["ngram"]["test"]
 
 
+def test_bilinear_is_within_the_noise_of_corrections_on_all_of_penn_treebank():
+    rows = rows_of("table-2-ptb-cpu")
+    ours, *bilinear = (run["uniform"]["test"] for label in (OURS, "bilinear") for run in rows[label]["runs"])
+    spread = statistics.stdev(run["uniform"]["test"] for run in rows_of("table-2-ptb-quarter")[OURS]["runs"])
+    assert ours < bilinear[0] < ours + spread and round(bilinear[1], 1) == 101.7
+
+
 def test_steps_in_bfloat16_take_so_much_of_their_time():
     shares = {}
     for name in ("scaling", "scaling-ptb", "scaling-awd"):
