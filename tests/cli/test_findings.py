@@ -181,6 +181,15 @@ def test_corrections_gain_in_every_band_of_words():
     assert all(max(of, key=of.get) == "0" for of in bins.values())
 
 
+def test_tied_and_groc_are_of_another_training_in_the_bins():
+    found = json.loads((RESULTS / "figure-3-corrections-ptb-quarter.json").read_text())["found"]
+    lost = {label: sum(band["mean"] * band["tokens"] for band in of) / found["tokens"] for label, of in found["bins"].items()}
+    there = {label: row["runs"][0]["uniform"]["test"] for label, row in rows_of("table-2-ptb-quarter").items()}
+    here = {label: there[OURS] * math.exp(nats) for label, nats in lost.items()}
+    assert [round(of[label], 1) for of in (here, there) for label in ("tied", "GroC")] == [201.7, 195.7, 204.4, 195.0]
+    assert all(here[label] == pytest.approx(there[label], rel=1e-3) for label in ("bilinear", "adaptive"))
+
+
 def bins_of(name):
     """Return the mean gain of the model over each baseline, by occurrences."""
     bins = json.loads((RESULTS / f"{name}.json").read_text())["found"]["bins"]
