@@ -207,7 +207,7 @@ def describe(settings: AdapterSettings) -> str:
     return ", ".join(f"{flag(name)} {shown_value(value)}" for name, value in settings.acting().items()) or "the model alone"
 
 
-def draw(axis: str, across: Sequence[float], lambdas: Sequence[float], perplexities: Any, path: Path) -> None:
+def draw(axis: str, across: Sequence[Any], lambdas: Sequence[float], perplexities: Any, path: Path) -> None:
     """Save a heat map of perplexities like GroC's Figures 6 and 7."""
     figure, axes = pyplot().subplots(figsize=(1.6 + 0.9 * len(across), 1.4 + 0.6 * len(lambdas)))
     image = axes.imshow(perplexities, cmap="viridis_r", aspect="auto")
@@ -215,8 +215,9 @@ def draw(axis: str, across: Sequence[float], lambdas: Sequence[float], perplexit
         for j, value in enumerate(row):
             color = "white" if image.norm(value) > 0.5 else "black"  # the lowest are the lightest
             axes.text(j, i, f"{value:,.1f}", ha="center", va="center", color=color, fontsize=8)
-    axes.set_xticks(range(len(across)), [f"{a:g}" for a in across])
+    axes.set_xticks(range(len(across)), map(shown_value, across))
     axes.set_yticks(range(len(lambdas)), [f"{v:.3f}" for v in lambdas])
-    axes.set(xlabel={"cache_theta": "theta", "cache_neighbors": "K"}[axis], ylabel="lambda", title="validation perplexity")
+    label = {"cache_theta": "theta", "cache_neighbors": "K"}.get(axis, axis)
+    axes.set(xlabel=label, ylabel="lambda", title="validation perplexity")
     figure.colorbar(image)
     save_figure(figure, path)

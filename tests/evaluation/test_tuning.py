@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fairseq_groc.adapters import Adapter, AdapterSettings
+from fairseq_groc.cli import tune
 from fairseq_groc.evaluation.grid import Grid
 from fairseq_groc.evaluation.tuning import Pass, best, heat_map, search
 
@@ -126,3 +127,14 @@ def test_a_grid_grows_where_the_best_is_at_its_edge_and_so_far_only():
     mixed = grid_of("none", uniform_weight=(0.1, 0.2))  # without any of it a head with rows makes new words impossible
     assert mixed.grown(AdapterSettings(uniform_weight=0.1), 50, mixed).values["uniform_weight"] == (0.05, 0.1, 0.2)
     assert grid_of("none", uniform_weight=(0.1,)).edges(AdapterSettings(uniform_weight=0.1), 50) == []  # one value is no grid
+
+
+@pytest.mark.parametrize(
+    "axis, across, label", [("cache_theta", [0.3, 1.0], "theta"), ("their_kind", ["flat", "steep"], "their_kind")]
+)
+def test_the_heat_map_of_any_cache(axis, across, label, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(tune, "save_figure", lambda figure, path: drawn.append(figure.axes[0]))
+    tune.draw(axis, across, [0.9, 0.7], [[3.0, 2.0], [1.0, 4.0]], tmp_path / "map.png")
+    ticks = [tick.get_text() for tick in drawn[0].get_xticklabels()]
+    assert drawn[0].get_xlabel() == label and ticks == [str(value).removesuffix(".0") for value in across]
