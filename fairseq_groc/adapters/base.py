@@ -66,6 +66,11 @@ def switch_of(adapter: str) -> str:
     return next(iter(ADAPTERS.taken[adapter]))
 
 
+def takers_of(option: str) -> list[str]:
+    """Return the adapters that take an option: they may share it."""
+    return [adapter for adapter, options in ADAPTERS.taken.items() if option in options]
+
+
 class AdapterSettings(SimpleNamespace):
     """Which adapters act, and how; the defaults are none. The order: what concerns the model alone, then the others.
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairseq_groc.adapters import ADAPTERS, CACHES, OPTIONS, AdapterSettings
+from fairseq_groc.adapters.base import takers_of
 
 WEIGHTS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7)  # of a cache; 0.7 and theta 3 were best for composed models on unseen texts
 VALUES: dict[str, Sequence[float]] = {  # of other options; else their default alone
@@ -69,10 +70,11 @@ class Grid:
         Args:
             tokens: what a cache could remember at most
         """
-        found, others = [], {name for adapter in ADAPTERS.keys() - {*best.adapters()} for name in ADAPTERS.taken[adapter]}
+        found, acting = [], {*best.adapters()}
         for name, values in self.values.items():
             value, count = getattr(best, name), OPTIONS[name].kind == "count"
-            if name in others or len(values) == 1 or isinstance(value, str):
+            takers = takers_of(name)
+            if (takers and acting.isdisjoint(takers)) or len(values) == 1 or isinstance(value, str):
                 continue
             lower = value == values[0] and value > (1 if count else 0)
             most = {"count": tokens, "weight": 0.99}.get(str(OPTIONS[name].kind), math.inf)

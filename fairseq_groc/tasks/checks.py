@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from fairseq_groc.adapters import ADAPTERS, OPTIONS, AdapterSettings
-from fairseq_groc.adapters.base import switch_of
+from fairseq_groc.adapters import OPTIONS, AdapterSettings
+from fairseq_groc.adapters.base import switch_of, takers_of
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.results import bf16_is_emulated
@@ -52,10 +52,11 @@ def check_use(cfg: Any) -> None:
 
 def check_needed(cfg: Any) -> None:
     """Refuse options of adapters that do not act. Not for a checkpoint's own: it keeps the defaults of when it was made."""
-    needs = {name: switch_of(adapter) for adapter, options in ADAPTERS.taken.items() for name in options}
-    for name, switch in needs.items():
-        if getattr(cfg, name) != OPTIONS[name].default and getattr(cfg, switch) == 0:
-            raise OptionError(f"{flag(name)} does nothing without {flag(switch)}: give both, or leave it out")
+    for name in OPTIONS:
+        switches = [switch_of(adapter) for adapter in takers_of(name)]
+        if getattr(cfg, name) != OPTIONS[name].default and switches and not any(getattr(cfg, switch) for switch in switches):
+            needed = " or ".join(map(flag, switches))
+            raise OptionError(f"{flag(name)} does nothing without {needed}: give both, or leave it out")
 
 
 def check_training(cfg: Any) -> None:

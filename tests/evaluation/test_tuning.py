@@ -5,10 +5,12 @@ import math
 import pytest
 import torch
 
-from fairseq_groc.adapters import Adapter, AdapterSettings
+from fairseq_groc.adapters import ADAPTERS, CACHES, OPTIONS, Adapter, AdapterSettings, LocalCache, Option
 from fairseq_groc.cli import tune
+from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.grid import Grid
 from fairseq_groc.evaluation.tuning import Pass, best, heat_map, search
+from fairseq_groc.tasks.checks import check_needed
 
 V, NEW, WORDS = 9, torch.arange(9) >= 7, torch.arange(9) >= 4
 
@@ -138,3 +140,30 @@ def test_the_heat_map_of_any_cache(axis, across, label, tmp_path, monkeypatch):
     tune.draw(axis, across, [0.9, 0.7], [[3.0, 2.0], [1.0, 4.0]], tmp_path / "map.png")
     ticks = [tick.get_text() for tick in drawn[0].get_xticklabels()]
     assert drawn[0].get_xlabel() == label and ticks == [str(value).removesuffix(".0") for value in across]
+
+
+@pytest.fixture
+def theirs(monkeypatch):
+    """Register the local cache again, as a user may: its options are those of both."""
+    options = {"theirs_weight": Option(0.0, "", "weight", "weights"), **LocalCache.options}
+    for registry, entry in ((ADAPTERS, LocalCache), (CACHES, LocalCache), (ADAPTERS.taken, options)):
+        monkeypatch.setitem(registry, "theirs", entry)
+    monkeypatch.setitem(OPTIONS, "theirs_weight", options["theirs_weight"])
+
+
+@pytest.mark.parametrize("cache", ["local", "theirs"])
+def test_an_option_of_two_caches_acts_with_either(theirs, cache):
+    check_needed(AdapterSettings(**{f"{cache}_weight": 0.1}, cache_theta=1.0))
+    with pytest.raises(OptionError, match="--cache-theta does nothing without --local-weight or --theirs-weight: give both"):
+        check_needed(AdapterSettings(cache_theta=1.0))
+    grid = grid_of(cache, **{f"{cache}_weight": (0.1,)}, cache_theta=(1.0, 3.0))
+    assert grid.edges(AdapterSettings(**{f"{cache}_weight": 0.1}, cache_theta=3.0), 50) == ["cache_theta"]
+
+
+def test_a_folder_of_two_caches_goes_with_either(theirs, monkeypatch):
+    monkeypatch.setitem(ADAPTERS.taken, "theirs", ADAPTERS.taken["unbounded"])
+    given = {name: (option.default,) for name, option in OPTIONS.items()} | {"cache_text": ("folder",)}
+    for cache in ("unbounded", "theirs"):
+        tune.refuse_idle(cache, given)
+    with pytest.raises(OptionError, match="--cache-text does nothing without --cache unbounded: give both"):
+        tune.refuse_idle("local", given)
