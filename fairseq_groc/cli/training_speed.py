@@ -48,10 +48,11 @@ def run(args: Namespace) -> None:
 
 def _turns(args: Namespace, models: dict[str, list[str]]) -> dict[str, list[Speed]]:
     turns: dict[str, list[Speed]] = {name: [] for name in models}
+    plugin = [*PLUGIN, *(["--user-dir", args.user_dir] if args.user_dir else [])]
     for turn in range(args.rounds):
         for name, model in models.items():
             print(f"round {turn + 1} of {args.rounds}: {name}", file=sys.stderr, flush=True)
-            options = [*PLUGIN, *TRAINING, *shlex.split(args.options), *model, "--max-update", args.updates]
+            options = [*plugin, *TRAINING, *shlex.split(args.options), *model, "--max-update", args.updates]
             turns[name].append(trained(args.data, options))
     return turns
 

@@ -52,6 +52,16 @@ def test_models_are_trained_in_turns_and_drawn(commands, corpus, tmp_path):
     assert "round 2 of 2: GroC, half" in printed and out.with_suffix(".png").stat().st_size > 5000
 
 
+def test_parts_of_a_user_s_are_trained(commands, corpus, tmp_path):
+    theirs = tmp_path / "theirs" / "__init__.py"
+    theirs.parent.mkdir()
+    theirs.write_text("from fairseq_groc.heads import TiedOutput, register_head\n\nregister_head('theirs')(TiedOutput)\n")
+    model = f"one={' '.join(SMALL[1:])} --output-head theirs --batch-size 4 --tokens-per-sample 10"
+    options = ["--data", corpus / "data", "--models", model, "--updates", 3, "--rounds", 1]
+    printed = commands.ok("python", "-m", "fairseq_groc", "training-speed", *options, "--user-dir", theirs.parent)
+    assert re.search(r"^one +[\d,]+ ", printed, re.MULTILINE)
+
+
 @pytest.mark.parametrize(
     "options, said",
     [
