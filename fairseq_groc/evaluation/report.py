@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fairseq_groc.adapters.base import ADAPTERS, CACHES, switch_of
 from fairseq_groc.evaluation.characters import Size
 from fairseq_groc.evaluation.results import aligned
 from fairseq_groc.modules.probabilities import is_impossible, perplexity
@@ -106,5 +107,6 @@ def texts_table(reports: Mapping[str, dict[str, Any]]) -> str:
 
 
 def _own(report: dict[str, Any]) -> str:
-    """Return what a table calls the figures without other adapters: dynamic evaluation changes the model itself."""
-    return "model as it learns" if report["settings"]["adapters"].get("dynamic_rate") else "model alone"
+    """Return what a table calls the figures without caches and the like: other adapters change the model itself."""
+    others = (report["settings"]["adapters"].get(switch_of(name)) for name in ADAPTERS.keys() - CACHES.keys())
+    return "model as it learns" if any(others) else "model alone"

@@ -87,7 +87,7 @@ def test_tuning_searches_it_beyond_its_grid_and_scoring_takes_it(typed, models):
     assert f"--growing-rate {2e-3:g}" in output and "trying values beyond it" in output
     report = ["--out", "r.json", "--growing-rate", found["best"]["growing_rate"], "--growing-from", "scales"]
     report += ["--uniform-weight", found["best"]["uniform_weight"], "--verify-normalization", "1"]
-    typed.ok(*OURS, "evaluate", *common, *report)
+    assert "model as it learns" in typed.ok(*OURS, "evaluate", *common, *report)
     made = json.loads((typed.folder / "r.json").read_text())
     assert made["settings"]["opened"] == {"growing": {"scale": 0.5}} and made["settings"]["block"] == 4
     assert made["all"]["perplexity"] == pytest.approx(found["best"]["perplexity"], rel=1e-5)
