@@ -37,7 +37,7 @@ class CarriedState:
         if block.begin == 0:
             return None
         states, key = self._states.get(block.text, {}), _key(block, block.begin)
-        if key not in states or _streams(states[key]) - {batch_size}:
+        if key not in states or streams_of(states[key]) - {(batch_size,)}:
             logger.warning(f"no state is carried into token {block.begin} of the streams of '{block.text}': beginning from zero")
             return None
         return states[key]
@@ -80,10 +80,10 @@ def reordered(state: State, order: Tensor) -> State:
     return apply_to_sample(lambda tensor: tensor.index_select(1, order), state)
 
 
-def _streams(state: State) -> set[int]:
-    """Return of how many streams the tensors of a state are."""
-    sizes: set[int] = set()
-    apply_to_sample(lambda tensor: sizes.add(tensor.size(1)), state)
+def streams_of(state: State) -> set[tuple[int, ...]]:
+    """Return of how many streams the tensors of a state are; (): one has no such dimension."""
+    sizes: set[tuple[int, ...]] = set()
+    apply_to_sample(lambda tensor: sizes.add(tensor.shape[1:2]), state)
     return sizes
 
 

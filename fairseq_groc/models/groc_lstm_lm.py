@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from fairseq_groc.data.streams import Block
 from fairseq_groc.embeddings import EMBEDDINGS
 from fairseq_groc.encoders import ENCODERS, LineContexts, PrefixEncoder, State
-from fairseq_groc.encoders.carried import CarriedState, in_type, reordered
+from fairseq_groc.encoders.carried import CarriedState, in_type, reordered, streams_of
 from fairseq_groc.errors import OptionError
 from fairseq_groc.heads import HEADS
 from fairseq_groc.options import (
@@ -123,8 +123,11 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
 
     def _read(self, x: Tensor, before: State | None, context: LineContexts | None) -> tuple[Tensor, Tensor, State]:
         read = self.encoder(x, before, context)
-        if not (isinstance(read, tuple) and len(read) == 3):
-            raise OptionError(f"{type(self.encoder).__name__}.forward: expected (h, h before its dropout, the state after it)")
+        shape = (*x.shape[:2], self.encoder.width)
+        fits = isinstance(read, tuple) and len(read) == 3 and read[0].shape == read[1].shape == shape
+        if not (fits and streams_of(read[2]) <= {(x.size(1),)}):
+            expected = f"(h, h before its dropout, the state after it): {shape} twice, and tensors (n, {x.size(1)}, ...)"
+            raise OptionError(f"{type(self.encoder).__name__}.forward: expected {expected}")
         return read
 
     def _state_before(self, block: Block | None, incremental_state: dict[str, Any] | None, batch_size: int) -> State | None:

@@ -50,17 +50,14 @@ def test_streams_do_not_touch_each_other_and_may_change_places(encoder, x):
 
 
 class Odd(PrefixEncoder):
-    """Says neither how wide h is nor the state after it."""
+    """Does not say how wide h is."""
 
     @classmethod
     def from_settings(cls, dim, settings):
         return cls()
 
-    def forward(self, x, state=None, context=None):
-        return x, state
 
-
-def test_an_encoder_that_says_too_little_is_refused(monkeypatch):
+def test_an_encoder_that_breaks_its_word_is_refused(monkeypatch):
     monkeypatch.setitem(ENCODERS, "odd", Odd)
     monkeypatch.setitem(ENCODERS.taken, "odd", {})
     cfg = Namespace(prefix_encoder="odd", decoder_embed_dim=D, init_range=0.1)
@@ -69,5 +66,11 @@ def test_an_encoder_that_says_too_little_is_refused(monkeypatch):
     monkeypatch.setattr(Odd, "width", D, raising=False)
     decoder = GrocLSTMDecoder(Dictionary(), cfg)
     decoder.embed_tokens = torch.nn.Embedding(4, D)
-    with pytest.raises(OptionError, match=r"Odd.forward: expected \(h, h before its dropout, the state after it\)"):
-        decoder(torch.zeros(1, 2, dtype=torch.long))
+    h, state = torch.zeros(2, 3, D), torch.zeros(1, 3, D)
+    swapped = h.transpose(0, 1)
+    odd = (h, state), (swapped, swapped, state), (h, h, [state, {"last": state[0]}]), (h, h, (state[0, :, 0],))
+    for made in odd:
+        monkeypatch.setattr(Odd, "forward", lambda *_, made=made: made)
+        expected = r"\(h, h before its dropout, the state after it\): \(2, 3, 5\) twice, and tensors \(n, 3, ...\)"
+        with pytest.raises(OptionError, match=f"Odd.forward: expected {expected}"):
+            decoder(torch.zeros(3, 2, dtype=torch.long))
