@@ -24,9 +24,9 @@ from fairseq_groc.registry import Option, check_options, flag
 OPTIONS_VERSION = 1  # raise when an option changes its meaning; checkpoints carry it
 COMMON = {  # of all heads; the defaults of all options are the released GroC model's
     "output_head": Option("compositional_output", "head, and the word embedding that goes with it", HEADS),
-    "output_dropout": Option(0.0, "variational dropout r of what meets the output embeddings, and of their network", "weight"),
-    "feature_dropout": Option(-1.0, "of what meets the output embeddings alone; -1: as --output-dropout", "weight or -1"),
-    "embedding_dropout": Option(0.0, "chance of a word to be zero wherever a training step reads it (AWD-LSTM: 0.1)", "weight"),
+    "output_dropout": Option(0.0, "variational dropout r of what meets the output embeddings, and of their network", "dropout"),
+    "feature_dropout": Option(-1.0, "of what meets the output embeddings alone; -1: as --output-dropout", "dropout or -1"),
+    "embedding_dropout": Option(0.0, "chance of a word to be zero wherever a training step reads it (AWD-LSTM: 0.1)", "dropout"),
     "context_dim": Option(0, "size k of the vector of a line's context; 0: contexts are not read", "natural"),
     "context_adaptation": Option(
         "concat",
@@ -40,7 +40,7 @@ COMMON = {  # of all heads; the defaults of all options are the released GroC mo
         "one-hot, by a number for each word and value",
         ("none", "shift", "rows", "one-hot"),
     ),
-    "context_dropout": Option(0.0, "chance of a variable of a context to be missing in a training step", "weight"),
+    "context_dropout": Option(0.0, "chance of a variable of a context to be missing in a training step", "dropout"),
 }
 TRAINING = {
     "init_range": Option(

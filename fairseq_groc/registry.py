@@ -38,7 +38,8 @@ class Option(NamedTuple):
 FOLDER = "folder"
 KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "weight": ("a number from 0 to below 1", lambda value: 0 <= value < 1),
-    "weight or -1": ("a number from 0 to below 1, or -1", lambda value: 0 <= value < 1 or value == -1),
+    "dropout": ("a number from 0 to below 1", lambda value: 0 <= value < 1),  # a checkpoint's may be another
+    "dropout or -1": ("a number from 0 to below 1, or -1", lambda value: 0 <= value < 1 or value == -1),
     "factor": ("a number above 0", lambda value: value > 0),
     "share": ("a number above 0, at most 1", lambda value: 0 < value <= 1),
     "count": ("1 or more", lambda value: value >= 1),

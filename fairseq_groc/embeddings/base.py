@@ -60,7 +60,7 @@ CORRECTIONS = {  # of all embeddings that are no tables
         "none", "what words that training has read add to composed embeddings, and where", ("none", "input", "output", "both")
     ),
     "correction_dim": Option(128, "numbers of a word's correction: convolutional, --corrections", "count"),
-    "correction_dropout": Option(0.3, "chance q to leave a word's correction out of a step", "weight"),
+    "correction_dropout": Option(0.3, "chance q to leave a word's correction out of a step", "dropout"),
 }
 
 

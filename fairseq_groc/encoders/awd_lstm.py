@@ -14,7 +14,7 @@ from fairseq_groc.registry import Option
 
 @register_encoder(
     "awd_lstm",
-    weight_dropout=Option(0.5, "of recurrent weights, the same for all steps and streams of a block", "weight"),
+    weight_dropout=Option(0.5, "of recurrent weights, the same for all steps and streams of a block", "dropout"),
     decoder_output_dim=Option(0, "units of the last recurrent layer; 0: the embedding size", "natural"),
 )
 class AWDLSTMEncoder(LSTMEncoder):

@@ -22,7 +22,7 @@ from fairseq_groc.registry import Option
     **LSTMEncoder.options,
     decoder_output_dim=AWDLSTMEncoder.options["decoder_output_dim"],
     context_rank=Option(12, "rank r of the change of the recurrent layers' weights by the context; 0: none", "natural"),
-    recurrent_dropout=Option(0.0, "of what enters the memory, at every step anew", "weight"),
+    recurrent_dropout=Option(0.0, "of what enters the memory, at every step anew", "dropout"),
     layer_norm=Option("none", "whether each gate is normalised at every step", ("none", "gates")),
     factor_init=Option(
         "glorot", "how Z_R begins; zero-right: 0, so that training begins with ConcatCell", ("glorot", "zero-right")

@@ -21,9 +21,9 @@ from fairseq_groc.registry import Option
     "lstm",
     decoder_hidden_size=Option(1024, "units of the recurrent layers before the last", "count"),
     decoder_layers=Option(2, "number of recurrent layers", "count"),
-    dropout=Option(0.65, "variational dropout between layers", "weight"),
-    dropout_in=Option(0.4, "variational dropout of the input embeddings", "weight"),
-    dropout_out=Option(0.0, "variational dropout of the last layer", "weight"),
+    dropout=Option(0.65, "variational dropout between layers", "dropout"),
+    dropout_in=Option(0.4, "variational dropout of the input embeddings", "dropout"),
+    dropout_out=Option(0.0, "variational dropout of the last layer", "dropout"),
 )
 class LSTMEncoder(PrefixEncoder):
     """Encode a prefix: ``layers`` LSTMs of ``hidden`` units, the last of size ``width`` (GroC, appendix B.1).

@@ -26,11 +26,10 @@ from fairseq_groc.modules.chunked_loss import DEFAULT_CHUNK
 from fairseq_groc.modules.packed_state import pack, unpack
 from fairseq_groc.modules.per_thread import PerThread, having
 from fairseq_groc.modules.probabilities import LOG_ZERO
-from fairseq_groc.options import OPTIONS_VERSION
+from fairseq_groc.options import OPTIONS_VERSION, SHARED_OPTIONS
 from fairseq_groc.registry import flag
 
 logger = logging.getLogger(__name__)
-IN_TRAINING_ALONE = ("output_dropout", "feature_dropout", "embedding_dropout", "correction_dropout", "context_dropout")
 
 
 class WordDecoder(ChangingVocabulary):
@@ -248,7 +247,7 @@ class WordDecoder(ChangingVocabulary):
         differing = [
             f"{flag(key)} {self.settings[key]} (checkpoint: {value})"
             for key, value in saved["settings"].items()
-            if key in self.settings and key not in IN_TRAINING_ALONE and self.settings[key] != value
+            if key in self.settings and not str(SHARED_OPTIONS[key].kind).startswith("dropout") and self.settings[key] != value
         ]
         if differing:
             refuse(f"options differ from the checkpoint's: {'; '.join(differing)}. Give the checkpoint's or start anew.")

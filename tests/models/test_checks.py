@@ -55,7 +55,8 @@ def test_an_older_torch_cannot_tell(monkeypatch, caplog):
         ("factor", [1e-9, 1e9], [0, -1, math.inf, math.nan], "a number above 0"),
         ("count", [1, 99], [0, -math.inf, math.inf], "1 or more"),
         ("natural", [0, 99], [-1, math.inf], "0 or more"),
-        ("weight or -1", [-1, 0, 0.5], [-0.1, 1, math.nan, math.inf], "a number from 0 to below 1, or -1"),
+        ("dropout", [0, 0.5], [-0.1, 1, math.nan, math.inf], "a number from 0 to below 1"),
+        ("dropout or -1", [-1, 0, 0.5], [-0.1, 1, math.nan, math.inf], "a number from 0 to below 1, or -1"),
         ("number", [0, -1e300], [math.inf, -math.inf, math.nan], "a number"),
     ],
 )

@@ -11,6 +11,7 @@ from fairseq_groc.lexicon import FileLexicon
 from fairseq_groc.lexicon.tables import Origin, build_tables
 from fairseq_groc.modules.packed_state import pack, unpack
 from fairseq_groc.modules.probabilities import LOG_ZERO
+from fairseq_groc.registry import Option
 
 pytestmark = pytest.mark.usefixtures("encoder_path")
 
@@ -196,8 +197,13 @@ def test_a_checkpoint_that_does_not_say_what_its_words_are_made_of(made_of):
         made_of("cat\tlion\ta small animal\nape\tcat\tno cat\n", [*WORDS, "ape"]).load_state_dict(state)
 
 
-def test_output_dropout_alone_may_differ_from_the_checkpoints(model_of):
-    state = model_of(WORDS).state_dict()
-    other = model_of(WORDS)
-    other.decoder.settings["output_dropout"] = 0.3
-    other.load_state_dict(state)
+def test_dropout_alone_may_differ_from_the_checkpoints(model_of, monkeypatch):
+    monkeypatch.setitem(HEADS.options, "their_dropout", Option(0.1, "", "dropout"))
+    monkeypatch.setitem(HEADS.options, "their_rank", Option(4, "", "count"))
+    saved, other = model_of(WORDS), model_of(WORDS)
+    saved.decoder.settings.update(their_dropout=0.1, their_rank=4)
+    other.decoder.settings.update(their_dropout=0.2, their_rank=4, output_dropout=0.3)
+    other.load_state_dict(saved.state_dict())
+    other.decoder.settings["their_rank"] = 5
+    with pytest.raises(OptionError, match=r"checkpoint's: --their-rank 5 \(checkpoint: 4\)\. Give"):
+        other.load_state_dict(saved.state_dict())
