@@ -105,11 +105,7 @@ def candidates_of(schema: Schema | None, args: Namespace) -> tuple[list[str], li
     names = cells[args.variable]
     if len(names) < 2 or "" in names or len(set(names)) < len(names):
         raise DataError(f"{args.candidates}: expected two or more values of {args.variable} to guess, each in a row of its own")
-    return names, [partial(_always, row) for row in rows], None
-
-
-def _always(context: Contexts, own: Contexts) -> Contexts:
-    return context
+    return names, [partial(lambda row, own: row, row) for row in rows], None
 
 
 def labels_of(args: Namespace, dataset: StreamDataset, values: list[str]) -> NDArray[np.int64]:

@@ -23,9 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("log", nargs="+", help="output of fairseq-train, --log-format simple or json; a run each")
     parser.add_argument("--out", required=True, help="picture (.png, .pdf or .svg); the numbers go beside it, as .json")
     parser.add_argument("--metric", choices=sorted(LABELS), default="ppl", help="what is drawn; loss: in base 2")
-    parser.add_argument(
-        "--x", choices=tuple(AXES), default="updates", help="against what: updates, or seconds that these had taken"
-    )
+    parser.add_argument("--x", choices=tuple(AXES), default="updates", help="updates, or the seconds that these had taken")
     parser.add_argument("--names", nargs="*", default=[], metavar="SUBSET=NAME", help="what to call a subset: valid1=science")
     parser.add_argument("--title", default="", help="above the picture")
 

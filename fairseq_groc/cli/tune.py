@@ -19,7 +19,7 @@ from fairseq_groc.evaluation.scoring import Place
 from fairseq_groc.evaluation.stored import TUNED, store_tuned
 from fairseq_groc.evaluation.tuning import States, best, heat_map, read, remember, search
 from fairseq_groc.files import check_place
-from fairseq_groc.registry import FOLDER, flag, shown_value
+from fairseq_groc.registry import FOLDER, check_options, flag, shown_value
 from fairseq_groc.tasks.adapting import check_text
 
 Search = Callable[[Grid, dict[AdapterSettings, float]], Iterable[tuple[AdapterSettings, float]]]  # of what was not tried
@@ -32,9 +32,7 @@ def _short(name: str) -> str:
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_texts(parser, "valid")
-    parser.add_argument(
-        "--cache", choices=("none", *CACHES), default="local", help="what remembers the text; none: the others alone"
-    )
+    parser.add_argument("--cache", choices=("none", *CACHES), default="local", help="what remembers the text; none: nothing")
     weights = "W of the cache in (1 - W) p + W p_cache; 0: without it"
     parser.add_argument("--weights", type=float, nargs="+", default=WEIGHTS, help=weights)
     for name, option in OPTIONS.items():
@@ -43,9 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         elif _short(name) != "weights":
             values = VALUES.get(name, (option.default,))
             parser.add_argument(flag(_short(name)), type=type(option.default), nargs="+", default=values, help=option.help)
-    parser.add_argument(
-        "--no-extend", action="store_true", help="do not go beyond the values given where the best is at their edge"
-    )
+    parser.add_argument("--no-extend", action="store_true", help="try no others where the best value is the first or the last")
     parser.add_argument("--streams", type=positive, default=1, help="contiguous streams")
     add_break_mode(parser)
     add_out(parser, "JSON file for the whole grid")
@@ -133,9 +129,7 @@ def values_of(args: Namespace) -> dict[str, tuple[Any, ...]]:
     given = {name: (value,) if OPTIONS[name].kind == FOLDER else tuple(value) for name, value in typed.items()}
     for name, values in given.items():
         for value in values:
-            expected = OPTIONS[name].refusal(value)
-            if expected:
-                raise OptionError(f"{flag(_short(name))} {value}: expected {expected}")
+            check_options({_short(name): OPTIONS[name]}, {_short(name): value})
     refuse_idle(args.cache, given)
     return given
 

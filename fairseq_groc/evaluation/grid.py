@@ -72,8 +72,7 @@ class Grid:
         """
         found, acting = [], {*best.adapters()}
         for name, values in self.values.items():
-            value, count = getattr(best, name), OPTIONS[name].kind == "count"
-            takers = takers_of(name)
+            value, count, takers = getattr(best, name), OPTIONS[name].kind == "count", takers_of(name)
             if (takers and acting.isdisjoint(takers)) or len(values) == 1 or isinstance(value, str):
                 continue
             lower = value == values[0] and value > (1 if count else 0)

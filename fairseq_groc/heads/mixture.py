@@ -29,7 +29,6 @@ class MixtureOfSoftmaxes(BiasedOutput):
     """
 
     computes = False
-
     plain_softmax = False
 
     def __init__(self, words: Sequence[str], dim: int, softmaxes: int):

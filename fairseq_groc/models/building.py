@@ -68,9 +68,7 @@ def build_contexts(decoder: Any, schema: Schema | None, settings: dict[str, Any]
         )
     adaptation, by_itself = settings["context_adaptation"], takes_context(decoder)
     if adaptation == "factor" and not by_itself:
-        raise OptionError(
-            "--context-adaptation factor: only --prefix-encoder factor_cell changes its weights. Give it, or concat."
-        )
+        raise OptionError("--context-adaptation factor: this prefix encoder reads no contexts. Give factor_cell, or concat.")
     if adaptation == settings["context_bias"] == "none":
         raise OptionError(
             f"--context-dim {settings['context_dim']} --context-adaptation none --context-bias none: contexts would change "

@@ -287,12 +287,12 @@ def test_what_cannot_be_tuned_says_so_and_stores_nothing(ours, corpus, models, t
     assert "a token is impossible: give --uniform some weights above 0" in ours(*tune, "--uniform", "0", code=1)
     monkeypatch.setattr("fairseq_groc.cli.tune.open_model", None)  # what follows is refused before the work
     for option, values, expected in (
-        ("--weights", ["0.1", "1"], "--weights 1.0: expected a number from 0 to below 1"),
+        ("--weights", ["0.1", "1"], "--weights 1: expected a number from 0 to below 1"),
         ("--weights", ["nan"], "--weights nan: expected a number from 0 to below 1"),
         ("--uniform", ["0", "-0.1"], "--uniform -0.1: expected a number from 0 to below 1"),
         ("--thetas", ["nan"], "--thetas nan: expected a number"),
         ("--thetas", ["1", "inf"], "--thetas inf: expected a number"),
-        ("--discounts", ["0"], "--discounts 0.0: expected a number above 0"),
+        ("--discounts", ["0"], "--discounts 0: expected a number above 0"),
         ("--discounts", ["inf"], "--discounts inf: expected a number above 0"),
         ("--sizes", ["0"], "--sizes 0: expected 1 or more"),
         ("--neighbors", ["9", "-9"], "--neighbors -9: expected 1 or more"),
