@@ -89,12 +89,15 @@ def test_the_lexicon(said, typed):
     assert "relation     feline  (words.tsv:1)" in plain  # a word that the file has is as the file says
 
 
-def test_the_head(said, corpus):
+def test_the_head(said, typed, corpus):
     trained, scored, report = said["A head"]
     assert "(head): LowRankOutput(" in trained and "in_features=128, out_features=8" in trained
     tokens, ppl = evaluated(scored)
     assert tokens == tokens_of(corpus / "other.txt")
     assert overall(report) == [pytest.approx(ppl, abs=0.02)] * 2 and sum_error(report) < 1e-6
+    score = f"import fairseq_groc; print(fairseq_groc.load('{CHECKPOINT}', 'data-bin/other').score(['cat']))"
+    assert "tokens=2" in typed.ok("python", "-c", f"import mine; {score}")
+    assert "output head 'low_rank' is not registered" in typed.fails("python", "-c", score)
 
 
 def test_the_embedding_and_the_encoder(said):
@@ -138,7 +141,7 @@ def test_workers_import_it_too(monkeypatch):
 
 
 def test_the_checks(typed):
-    for command, least in zip(commands_of(CHECKS), (18, 18, 7), strict=True):
+    for command, least in zip(commands_of(CHECKS), (28, 22, 7), strict=True):
         last = Commands(ROOT, typed.folder).ok(*command).splitlines()[-1]
         assert int(re.findall(r"(\d+) passed", last)[0]) >= least, (command, last)
 
