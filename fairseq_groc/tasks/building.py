@@ -95,7 +95,8 @@ def computation_of(cfg: Any, embedding: type[WordEmbedding]) -> dict[str, Any]:
         raise OptionError(f"--export-embeddings {file}: there is no folder {file.parent}")
     updates = Updates(cfg.full_update_prob, cfg.sampled_update_fraction, cfg.refresh_interval, cfg.seed)
     if (updates.fraction < 1 and not embedding.can_be_sampled) or (updates.probability < 1 and embedding.is_table):
-        logger.warning("sparse and sampled updates change nothing: only compositional word embeddings are computed")
+        given = "--sampled-update-fraction" if updates.fraction < 1 else "--full-update-prob"
+        logger.warning(f"{given} changes nothing with word embeddings of this kind ({embedding.__name__})")
     return {"computation": {"encoding_chunk": cfg.encoding_chunk}, "updates": updates, "file": file}
 
 

@@ -12,7 +12,8 @@ from fairseq.utils import apply_to_sample
 
 from fairseq_groc.criterions.chunked_cross_entropy import ChunkedCrossEntropyCriterion
 from fairseq_groc.data.stream_dataset import StreamDataset
-from fairseq_groc.embeddings.rows import NewRows, rows_below
+from fairseq_groc.embeddings.base import WordEmbedding
+from fairseq_groc.embeddings.rows import NewRows, WordRows, rows_below
 from fairseq_groc.embeddings.sampled_updates import Updates, is_frozen
 from fairseq_groc.embeddings.sampled_words import SampledWords
 from fairseq_groc.encoders import ENCODERS
@@ -251,3 +252,16 @@ def test_rows_that_moved_go_on_without_what_an_optimizer_has_of_each(model_of, m
     assert stepped(0) == "stepped"
     with nullcontext() if state == {"state": {}} else pytest.raises(OptionError, match="had another dictionary"):
         assert stepped(1) == "stepped"
+
+
+@pytest.mark.parametrize(
+    "option, kind, named",
+    [
+        ("sampled_update_fraction", WordEmbedding, ["--sampled-update-fraction"]),  # one of a user's, which is computed
+        ("full_update_prob", WordEmbedding, []),
+        ("full_update_prob", WordRows, ["--full-update-prob"]),
+    ],
+)
+def test_updates_that_an_embedding_does_not_take_are_named(option, kind, named, caplog):
+    computation_of(WordnetLexiconConfig(**{option: 0.5}), kind)
+    assert caplog.messages == [f"{one} changes nothing with word embeddings of this kind ({kind.__name__})" for one in named]
