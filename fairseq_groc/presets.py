@@ -68,15 +68,18 @@ _TABLE_3: dict[str, dict[str, Any]] = {
 }
 
 
-def _table_3(data: str, suffix: str, best: bool, rows: Sequence[tuple[Any, ...]]) -> dict[str, Preset]:
-    """Return the four rows of one half of Table 3; each is (validation and test perplexity, r, k, activation)."""
-    tuned = "Tables 3 and 8" if best else "Table 3, r of Table 8"
+def _table_3(data: str, suffix: str, rows: Sequence[tuple[Any, ...]]) -> dict[str, Preset]:
+    """Return the four rows of one half of Table 3; each is (validation and test perplexity, r, k or 0, activation or relu).
+
+    Without a suffix it is the better half.
+    """
+    tuned = "Table 3, r of Table 8" if suffix else "Tables 3 and 8"
     presets: dict[str, Preset] = {}
     for (ablation, options), (valid, test, *network) in zip(_TABLE_3.items(), rows, strict=True):
         name = f"groc_lstm_lm_{data}{suffix}" + (f"_{ablation}" if ablation else "")
-        what = f"GroC{' + out' if network[1] else ''}{', ' + ablation.replace('_', ' ') if ablation else ''}"
-        parameters = 9 if best and not ablation else None  # Table 2's
         chosen = _groc(data, "compositional_output", *network, **options)
+        what = f"GroC{' + out' if chosen['output_depth'] else ''}{', ' + ablation.replace('_', ' ') if ablation else ''}"
+        parameters = None if suffix or ablation else 9  # Table 2's
         presets[name] = Preset(chosen, f"GroC, {tuned}: {what}", parameters, valid, test)
     return presets
 
@@ -209,29 +212,13 @@ _DRILL_WIKITEXT2 = {
 
 PRESETS: dict[str, Preset] = {
     # half of Table 3 is Table 8's best of each row; the other half differs from it in k alone
+    **_table_3("ptb", "", [(72.5, 69.5, 0.2), (74.2, 70.8, 0.3), (74.4, 71.1, 0.2), (76.3, 73.2, 0.3)]),
+    **_table_3("ptb", "_out", [(75.0, 71.4, 0.2, 1), (77.1, 72.7, 0.3, 1), (75.6, 72.0, 0.2, 1), (79.8, 75.8, 0.3, 1)]),
     **_table_3(
-        "ptb",
-        "",
-        True,
-        [(72.5, 69.5, 0.2, 0, "relu"), (74.2, 70.8, 0.3, 0, "relu"), (74.4, 71.1, 0.2, 0, "relu"), (76.3, 73.2, 0.3, 0, "relu")],
+        "wikitext2", "", [(87.0, 82.5, 0.2, 1), (90.2, 85.3, 0.3, 1, "selu"), (88.6, 84.3, 0.3, 2), (94.3, 89.8, 0.3, 1, "selu")]
     ),
     **_table_3(
-        "ptb",
-        "_out",
-        False,
-        [(75.0, 71.4, 0.2, 1, "relu"), (77.1, 72.7, 0.3, 1, "relu"), (75.6, 72.0, 0.2, 1, "relu"), (79.8, 75.8, 0.3, 1, "relu")],
-    ),
-    **_table_3(
-        "wikitext2",
-        "",
-        True,
-        [(87.0, 82.5, 0.2, 1, "relu"), (90.2, 85.3, 0.3, 1, "selu"), (88.6, 84.3, 0.3, 2, "relu"), (94.3, 89.8, 0.3, 1, "selu")],
-    ),
-    **_table_3(
-        "wikitext2",
-        "_plain",
-        False,
-        [(88.7, 84.1, 0.2, 0, "relu"), (93.0, 88.0, 0.3, 0, "selu"), (87.6, 83.1, 0.3, 0, "relu"), (94.5, 89.5, 0.3, 0, "selu")],
+        "wikitext2", "_plain", [(88.7, 84.1, 0.2), (93.0, 88.0, 0.3, 0, "selu"), (87.6, 83.1, 0.3), (94.5, 89.5, 0.3, 0, "selu")]
     ),
     **_baselines("ptb", 0, 4),
     **_baselines("wikitext2", 1, 1),
