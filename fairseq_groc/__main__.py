@@ -11,53 +11,28 @@ import sys
 import textwrap
 from argparse import Namespace
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
 from fairseq_groc.arguments import DefaultsFormatter
-from fairseq_groc.cli import (
-    COMMANDS,
-    Command,
-    boosted,
-    classify,
-    compare,
-    contexts,
-    coverage,
-    curves,
-    evaluate,
-    explain,
-    export,
-    frequency_bins,
-    gradient_statistics,
-    likelihood_ratio,
-    nearest,
-    ngram,
-    preprocess,
-    presets,
-    remember,
-    rescore,
-    score,
-    tables,
-    training_speed,
-    tune,
-    user_dir,
-)
+from fairseq_groc.cli import COMMANDS, Command
 from fairseq_groc.errors import GrocError, OptionError
 from fairseq_groc.logs import at_least, of_commands, show_log
 from fairseq_groc.programs import shortened
 
-_GROUPS = {
-    "data": (preprocess, tables, explain),
-    "training": (user_dir, presets),
-    "scoring": (score, rescore, evaluate, tune, gradient_statistics, remember, ngram, export),
-    "contexts": (classify, boosted, likelihood_ratio, contexts),
-    "analysis": (compare, curves, frequency_bins, coverage, nearest, training_speed),
+_GROUPS = {  # modules of ``cli``
+    "data": "preprocess tables explain",
+    "training": "user_dir presets",
+    "scoring": "score rescore evaluate tune gradient_statistics remember ngram export",
+    "contexts": "classify boosted likelihood_ratio contexts",
+    "analysis": "compare curves frequency_bins coverage nearest training_speed",
 }
 if "preprocess" not in COMMANDS:  # this file runs twice where ``python -m`` meets an import of it
-    for _group, _modules in _GROUPS.items():
-        for _module in _modules:
-            _help = str(_module.__doc__).partition("\n")[0]
-            COMMANDS.add(_module.__name__.rpartition(".")[2], Command(_group, _help, _module.add_arguments, _module.run))
+    for _group, _names in _GROUPS.items():
+        for _name in _names.split():
+            _module = import_module(f"fairseq_groc.cli.{_name}")
+            COMMANDS.add(_name, Command(_group, str(_module.__doc__).partition("\n")[0], _module.add_arguments, _module.run))
 PROGRAM = "python -m fairseq_groc"
 
 
