@@ -262,20 +262,18 @@ class LinesForInference(FairseqDataset):
 
     def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
         pad, eos = self.dictionary.pad(), self.dictionary.eos()
-        # prepending </s> and dropping the last token is what move_eos_to_beginning does for lines that end in </s>
-        source = [torch.cat([s["tokens"].new_tensor([eos]), s["tokens"][:-1]]) for s in samples]
-        target = data_utils.collate_tokens([s["tokens"] for s in samples], pad)
-        numbers = [s["id"] for s in samples]
+        tokens, numbers = [s["tokens"] for s in samples], [s["id"] for s in samples]
         return {
             "id": torch.tensor(numbers),
             "nsentences": len(samples),
-            "ntokens": int(sum(len(s["tokens"]) for s in samples)),
+            "ntokens": sum(map(len, tokens)),
             "net_input": {
-                "src_tokens": data_utils.collate_tokens(source, pad),
-                "src_lengths": torch.tensor([len(s) for s in source]),
+                # </s> first, and without the last one, whatever that is
+                "src_tokens": data_utils.collate_tokens(tokens, pad, eos, move_eos_to_beginning=True),
+                "src_lengths": torch.tensor([*map(len, tokens)]),
                 **({} if self.contexts is None else {"context": self.contexts.of_lines(np.array(numbers))}),
             },
-            "target": target,
+            "target": data_utils.collate_tokens(tokens, pad),
         }
 
     def num_tokens(self, index: int) -> int:
