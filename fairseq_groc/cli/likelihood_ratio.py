@@ -70,7 +70,7 @@ def ratios_of(hub: Any, texts: Sequence[str], between: Sequence[str], batch_size
         words = (word for text in texts for word in text.split())
         hub.models[0].add_words([word for word in dict.fromkeys(words) if word not in dictionary.indices])
     lines = Lines(dictionary.encode_line(text, add_if_not_exist=False, append_eos=True).long() for text in texts)
-    dataset = StreamDataset(lines, "lines", dictionary, independent_lines=True, carries_state=True)
+    dataset = StreamDataset(lines, "lines", dictionary, independent_lines=True)
     found = []
     for given in between:
         parts: dict[int, list[torch.Tensor]] = {}

@@ -85,7 +85,7 @@ def read_text(folder: Path, split: str, dictionary: Any) -> NDArray[np.int64]:
         DataError: missing or damaged.
     """
     lines = open_text(str(folder / split), dictionary, None, False)
-    return StreamDataset(lines, split, dictionary, independent_lines=False, carries_state=False).text.astype(np.int64)
+    return StreamDataset(lines, split, dictionary, independent_lines=False).text.astype(np.int64)
 
 
 def report(ngrams: NGrams, words: list[str], text: NDArray[np.int64], dictionary: Any) -> dict[str, Any]:

@@ -95,27 +95,17 @@ class StreamDataset(FairseqDataset):
         name: of the split, for messages and carried states
         dictionary: of the data
         independent_lines: every line is a stream of its own
-        carries_state: whether the model carries states (then the order of blocks in training is theirs)
         contexts: what is known of each line, or of all, in the model's numbers; None: nothing
 
     Raises:
         DataError: there is no text, or it has what no text can have.
     """
 
-    def __init__(
-        self,
-        lines: Any,
-        name: str,
-        dictionary: Dictionary,
-        independent_lines: bool,
-        carries_state: bool,
-        contexts: Contexts | None = None,
-    ):
+    def __init__(self, lines: Any, name: str, dictionary: Dictionary, independent_lines: bool, contexts: Contexts | None = None):
         self.lines = lines
         self.name = name
         self.dictionary = dictionary
         self.independent_lines = independent_lines
-        self.carries_state = carries_state
         self.contexts = contexts
         self._ends = np.cumsum(np.asarray(lines.sizes, dtype=np.int64))
         self.num_tokens_total = int(self._ends[-1]) if len(self._ends) else 0
@@ -137,10 +127,14 @@ class StreamDataset(FairseqDataset):
     def plan(
         self, epoch: int, batch_size: int, num_shards: int, block: int, vary: bool = False, shuffle: bool = False, seed: int = 1
     ) -> list[BatchPlan]:
-        """Return the batches of one pass, those of all shards interleaved."""
+        """Return the batches of one pass, those of all shards interleaved.
+
+        Args:
+            shuffle: draw their order; blocks of a running text want theirs where a state is carried
+        """
         if not self.independent_lines:
             plans = plan_text(self.name, epoch, self.num_tokens_total, batch_size, num_shards, block, vary, seed)
-            if shuffle and not self.carries_state:  # without a state, blocks need no order
+            if shuffle:
                 plans = [plans[i] for i in np.random.default_rng((seed, epoch)).permutation(len(plans))]
             return plans
         sizes = np.asarray(self.lines.sizes)

@@ -68,7 +68,7 @@ class StreamTask(LineContextTask):
         data_buffer_size: int = 0,
         **_: Any,
     ) -> Any:
-        dataset.carries_state = all(decoder.carried for decoder in self._decoders)
+        carries_state = all(decoder.carried for decoder in self._decoders)
         self.check_room()
         plans = dataset.plan(
             epoch,
@@ -76,7 +76,7 @@ class StreamTask(LineContextTask):
             num_shards,
             self.block_length(running=not dataset.independent_lines),
             vary=training and self.cfg.vary_bptt,
-            shuffle=training,
+            shuffle=training and (dataset.independent_lines or not carries_state),
             seed=seed,
         )
         return iterators.EpochBatchIterator(

@@ -176,7 +176,7 @@ class WordnetLexiconTask(StreamTask, ResumedTask):
         if isinstance(lines, ConcatDataset) and self.schema is not None and not self.cfg.context:
             raise OptionError(f"{path} has further parts, and contexts are of one text each: name the texts (--valid-subset)")
         contexts = self.contexts_of(Path(path), lines.sizes)
-        self.datasets[split] = StreamDataset(lines, split, self.dictionary, independent, carries_state=True, contexts=contexts)
+        self.datasets[split] = StreamDataset(lines, split, self.dictionary, independent, contexts)
         logger.info(f"{path}: {len(lines):,} lines, {self.datasets[split].num_tokens_total:,} tokens")
 
     def build_dataset_for_inference(self, src_tokens: Any, src_lengths: Any, **kwargs: Any) -> LinesForInference:

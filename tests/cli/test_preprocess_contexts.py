@@ -70,7 +70,7 @@ def test_arrays_are_made_beside_the_texts(commands, options, texts):
         assert topics == [CELLS["topic"](line) for line in range(count)]
         np.testing.assert_array_equal(found.column("year"), [1990 + i if i % 4 else np.nan for i in range(count)])
         assert found.column("hour").tolist() == [i % 24 for i in range(count)]
-        dataset = StreamDataset(lines[split], split, dictionary, True, True, contexts)
+        dataset = StreamDataset(lines[split], split, dictionary, True, contexts)
         batch = dataset[dataset.plan(1, 3, 1, 35)[0]]
         context = batch["net_input"]["context"]
         assert context["numbers"][context["index"], 1].tolist() == [line % 24 for line in batch["id"].tolist()]

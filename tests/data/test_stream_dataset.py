@@ -18,7 +18,7 @@ PAD, EOS = 1, 2
 
 @pytest.fixture
 def make(dictionary):
-    return lambda lines, independent=False, carries=True: StreamDataset(lines, "test", dictionary, independent, carries)
+    return lambda lines, independent=False: StreamDataset(lines, "test", dictionary, independent)
 
 
 def batches(dataset, plans):
@@ -55,7 +55,7 @@ def test_every_token_is_a_target_once_after_its_predecessor(make, lines_of, stre
     lines = lines_of(5, 1, 17, 1, 1, 60, 3, 2)
     text = torch.cat(list(lines)).tolist()
     dataset = make(lines, independent)
-    plans = dataset.plan(1, streams, shards, block, vary=vary, shuffle=vary)
+    plans = dataset.plan(1, streams, shards, block, vary=vary, shuffle=vary and independent)
     assert len(plans) % shards == 0
     seen = [0] * len(text)
     for plan, batch in zip(plans, batches(dataset, plans), strict=True):
@@ -95,7 +95,7 @@ def test_the_order_of_lines_is_drawn_from_seed_and_epoch(make, lines_of):
 
 
 def test_batches_say_their_block_for_what_remembers(make, as_lines):
-    dataset = make(as_lines([10, 2]), carries=False)
+    dataset = make(as_lines([10, 2]))
     plan = dataset.plan(1, 1, 1, 35)[0]
     assert dataset[plan]["net_input"]["block"] is plan.block
 
@@ -111,7 +111,7 @@ def test_a_special_symbol_in_the_text_is_refused(make, as_lines, special, name, 
 
 def test_an_end_of_line_within_a_line_is_refused(as_lines, dictionary):
     with pytest.raises(DataError, match="split 'valid', line 2: contains </s> as a word"):
-        StreamDataset(as_lines([4, 5, 2], [4, 2, 5, 2]), "valid", dictionary, False, True)
+        StreamDataset(as_lines([4, 5, 2], [4, 2, 5, 2]), "valid", dictionary, False)
 
 
 def test_unknown_words_are_targets_as_any(make, as_lines):
@@ -144,7 +144,7 @@ def lines_said(batch):
 
 def test_the_context_of_a_position_is_that_of_its_targets_line(dictionary, as_lines, contexts):
     """``</s>`` is of the line that it ends, what follows it of the next one."""
-    dataset = StreamDataset(as_lines([10, 11, 2], [12, 2], [13, 14, 15, 2]), "test", dictionary, False, True, contexts)
+    dataset = StreamDataset(as_lines([10, 11, 2], [12, 2], [13, 14, 15, 2]), "test", dictionary, False, contexts)
     (first, second) = batches(dataset, dataset.plan(1, 2, 1, 3))
     assert first["target"].tolist() == [[10, 11, 2], [2, 13, 14]]
     assert lines_said(first) == [[8, 8, 8], [7, 8, 8]]
@@ -155,7 +155,7 @@ def test_the_context_of_a_position_is_that_of_its_targets_line(dictionary, as_li
 
 
 def test_the_context_of_an_independent_line(dictionary, as_lines, contexts):
-    dataset = StreamDataset(as_lines([10, 11, 2], [12, 2], [13, 14, 15, 2]), "test", dictionary, True, True, contexts)
+    dataset = StreamDataset(as_lines([10, 11, 2], [12, 2], [13, 14, 15, 2]), "test", dictionary, True, contexts)
     first, second = batches(dataset, dataset.plan(1, 2, 1, 35))
     assert first["id"].tolist() == [2, 0] and lines_said(first) == [8, 8]
     assert len(first["net_input"]["context"]["categories"]) == 1  # it is the same, and sent once
@@ -173,7 +173,7 @@ def test_every_target_has_the_context_of_its_line(dictionary, lines_of, streams,
     sizes = (5, 1, 17, 1, 1, 30, 3, 2)
     lines, index = lines_of(*sizes), np.array([3, 0, 1, 3, 2, 0, 2, 1])
     contexts = Contexts(np.array([[10], [11], [12], [13]]), np.zeros((4, 0)), index)
-    dataset = StreamDataset(lines, "test", dictionary, independent, True, contexts)
+    dataset = StreamDataset(lines, "test", dictionary, independent, contexts)
     of_token = np.repeat(contexts.categories[index, 0], sizes)
     for plan, batch in zip(plans := dataset.plan(1, streams, shards, block), batches(dataset, plans), strict=True):
         context = batch["net_input"]["context"]
@@ -186,7 +186,7 @@ def test_every_target_has_the_context_of_its_line(dictionary, lines_of, streams,
 
 def test_contexts_of_more_or_fewer_lines_are_refused(dictionary, as_lines, contexts):
     with pytest.raises(DataError, match=r"split 'test' has 2 lines and contexts of 3: expected one a line"):
-        StreamDataset(as_lines([4, 2], [5, 2]), "test", dictionary, True, True, contexts)
+        StreamDataset(as_lines([4, 2], [5, 2]), "test", dictionary, True, contexts)
     with pytest.raises(OptionError, match="3 contexts for 2 lines: expected one for each, or one for all"):
         LinesForInference([torch.tensor([4, 2])] * 2, dictionary, contexts)
 
@@ -227,7 +227,7 @@ def test_binarised_text_is_opened_alone_or_with_its_other_parts(binarised, dicti
     for combine in (False, True):  # the tokens outlive the lines, with which fairseq unmaps its own
         text = text_of(open_text(str(binarised), dictionary, None, combine))
         assert text.tolist() == [4, 5, 2, 2, 6, 2] * (1 + combine)
-    dataset = StreamDataset(open_text(str(binarised), dictionary, None, False), "test", dictionary, False, True)
+    dataset = StreamDataset(open_text(str(binarised), dictionary, None, False), "test", dictionary, False)
     kept = pickle.loads(pickle.dumps(dataset))  # as for a worker that is begun anew
     assert dataset.__getstate__()["text"] is None and torch.equal(kept.tokens(0, 6), dataset.tokens(0, 6))
     with open(f"{binarised}1.bin", "wb"):
@@ -305,13 +305,12 @@ def test_lines_for_inference_begin_and_end_with_the_end_of_line(dictionary):
     assert batch["ntokens"] == 6 and batch["id"].tolist() == [0, 1, 2]
 
 
-def test_blocks_of_a_model_without_state_are_shuffled_in_training(make, as_lines):
+def test_blocks_are_shuffled_anew_in_each_epoch(make, as_lines):
     text = as_lines([*range(10, 60), 2])
-    ordered = make(text).plan(3, 2, 1, 5, shuffle=True, seed=1)
-    shuffled, again = (make(text, carries=False).plan(3, 2, 1, 5, shuffle=True, seed=1) for _ in range(2))
+    ordered = make(text).plan(3, 2, 1, 5, seed=1)
+    shuffled, again = (make(text).plan(3, 2, 1, 5, shuffle=True, seed=1) for _ in range(2))
     assert shuffled == again != ordered and sorted(shuffled, key=lambda plan: plan.block.begin) == ordered
-    assert shuffled != make(text, carries=False).plan(4, 2, 1, 5, shuffle=True, seed=1)
-    assert make(text, carries=False).plan(3, 2, 1, 5, seed=1) == ordered  # not in evaluation
+    assert shuffled != make(text).plan(4, 2, 1, 5, shuffle=True, seed=1)
 
 
 def test_occurrences_are_counted():

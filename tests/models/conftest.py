@@ -83,7 +83,7 @@ def batches():
     """Return a function from a model and lines to the batches of their text."""
 
     def batch(model, lines, streams=1, block=5, contexts=None):
-        dataset = StreamDataset(lines, "text", model.decoder.dictionary, False, carries_state=True, contexts=contexts)
+        dataset = StreamDataset(lines, "text", model.decoder.dictionary, False, contexts)
         return [dataset[plan] for plan in dataset.plan(1, streams, 1, block)]
 
     return batch

@@ -61,7 +61,7 @@ def batches(as_lines):
     lines = as_lines(*(torch.randint(4, 12, (n,), generator=random).tolist() + [2] for n in (5, 0, 9, 3, 1, 7)))
 
     def batch(model, streams, block):
-        dataset = StreamDataset(lines, "text", model.decoder.dictionary, independent_lines=False, carries_state=True)
+        dataset = StreamDataset(lines, "text", model.decoder.dictionary, independent_lines=False)
         return [dataset[plan] for plan in dataset.plan(1, streams, 1, block)]
 
     return batch

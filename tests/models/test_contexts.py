@@ -138,9 +138,7 @@ def test_running_text_is_read_in_the_context_of_the_line_that_is_predicted(model
     adaptation = "factor" if ENCODERS[encoder].takes_context else "concat"
     model = model_of(WORDS, "compositional_output", schema=SCHEMA, encoder=encoder, **options(bias, adaptation))
     text = [line for line in text if len(line) > 1]
-    dataset = StreamDataset(
-        as_lines(*text), "valid", model.decoder.dictionary, False, True, contexts=contexts_of(LINES[: len(text)])
-    )
+    dataset = StreamDataset(as_lines(*text), "valid", model.decoder.dictionary, False, contexts_of(LINES[: len(text)]))
     whole = torch.cat(list(text))
     source = torch.cat([torch.tensor([2]), whole[:-1]])
     topics = np.repeat(LINES[: len(text)], [len(line) for line in text])
@@ -193,7 +191,7 @@ MIXED = [
 def test_adapters_mix_with_what_is_probable_in_context(model_of, text, as_lines, head, encoder, adaptation, bias, settings):
     rank = {"context_rank": 2} if adaptation == "factor" else {}
     model = model_of(WORDS, head, schema=SCHEMA, encoder=encoder, **options(bias, adaptation), **rank).eval()
-    dataset = StreamDataset(as_lines(*text), "valid", model.decoder.dictionary, False, True, contexts=contexts_of())
+    dataset = StreamDataset(as_lines(*text), "valid", model.decoder.dictionary, False, contexts_of())
     real = ~model.decoder.matrices.impossible
     adapter = Adapter(AdapterSettings(**settings), real, torch.zeros_like(real))
     for plan in dataset.plan(1, 2, 1, 4):

@@ -169,7 +169,7 @@ def test_decay_reaches_what_was_trained_and_goes_no_further():
 
 def test_distributions_stay_proper(model_of, batches, text):
     model = adapt(model_of(WORDS, "compositional_output", init_range=0.3), SETTINGS.replaced(unigram_weight=0.2))
-    dataset = StreamDataset(text, "text", model.decoder.dictionary, independent_lines=False, carries_state=True)
+    dataset = StreamDataset(text, "text", model.decoder.dictionary, independent_lines=False)
     found = score(model, dataset, Place(1, BLOCK), verify_every=1)
     assert found.verified == dataset.num_tokens_total and found.error <= 1e-6
     alone = score(model, dataset, Place(1, BLOCK))

@@ -18,7 +18,7 @@ from fairseq_groc.evaluation.scoring import Place
 def test_statistics_are_the_root_mean_squares_of_gradients(model_of, batches, text, head, choice):
     rates = {"weight_dropout": 0.5, "embedding_dropout": 0.5, "dropout_in": 0.5, "output_dropout": 0.5}  # off
     model = model_of(WORDS, head, init_range=0.3, encoder="awd_lstm", **rates).double().eval()
-    dataset = StreamDataset(text, "text", model.decoder.dictionary, independent_lines=False, carries_state=True)
+    dataset = StreamDataset(text, "text", model.decoder.dictionary, independent_lines=False)
     leaves = model.decoder.leaves(choice)
     found = statistics_of(mean_squares(model, leaves, dataset, Place(2, 4), most=3))
     squares = []

@@ -42,7 +42,7 @@ def text():
 def dataset_of(model, text, as_lines):
     dictionary = model.decoder.dictionary
     lines = as_lines(*([dictionary.index(word) for word in line] + [dictionary.eos()] for line in text))
-    return StreamDataset(lines, "text", dictionary, independent_lines=False, carries_state=True)
+    return StreamDataset(lines, "text", dictionary, independent_lines=False)
 
 
 @torch.no_grad()

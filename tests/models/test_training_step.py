@@ -57,8 +57,22 @@ def reading(model, lines, vary_bptt=False, autocast_bf16=False):
     dictionary = model.decoder.dictionary
     task = WordnetLexiconTask(Namespace(vary_bptt=vary_bptt, tokens_per_sample=5, autocast_bf16=autocast_bf16), dictionary)
     task._decoders.append(model.decoder)
-    dataset = StreamDataset(lines, "train", dictionary, independent_lines=False, carries_state=True)
+    dataset = StreamDataset(lines, "train", dictionary, independent_lines=False)
     return task, [dataset[plan] for plan in dataset.plan(1, 2, 1, 5)], CrossEntropyCriterion(task, False)
+
+
+@pytest.mark.parametrize("carries", [True, False])
+def test_blocks_of_a_model_without_state_are_shuffled_in_training_alone(model_of, as_lines, carries):
+    model = model_of(WORDS, "tied")
+    task, text, _ = reading(model, as_lines([*[4, 5, 6, 7] * 12, 2]))
+    task.cfg.train_subset = "train"
+    model.decoder.carried = model.decoder.carried if carries else None
+    dataset = StreamDataset(as_lines([*[4, 5, 6, 7] * 12, 2]), "train", model.decoder.dictionary, independent_lines=False)
+    blocks = [plan.block for (plan,) in task.get_batch_iterator(dataset, max_sentences=2).frozen_batches]
+    ordered = [sample["net_input"]["block"] for sample in text]
+    assert (blocks == ordered) is carries and sorted(blocks, key=lambda block: block.begin) == ordered
+    validated = task._iterate(dataset, 2).frozen_batches
+    assert [plan.block for (plan,) in validated] == ordered
 
 
 @pytest.fixture
