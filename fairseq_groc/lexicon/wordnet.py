@@ -5,7 +5,9 @@ import logging
 import os
 import sys
 import warnings
+import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +69,7 @@ def _find_nltk() -> Path | None:
         folder = Path(root) / "corpora" / "wordnet"
         archive = folder.with_suffix(".zip")
         if not _is_wordnet(folder) and archive.is_file() and os.access(archive.parent, os.W_OK):
-            import zipfile
-
-            with zipfile.ZipFile(archive) as packed:
+            with suppress(zipfile.BadZipFile), zipfile.ZipFile(archive) as packed:  # a download that was cut is none
                 packed.extractall(archive.parent)
         if _is_wordnet(folder):
             return folder

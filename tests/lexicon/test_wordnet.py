@@ -1,3 +1,5 @@
+import zipfile
+
 import pytest
 
 from fairseq_groc.errors import LexiconError
@@ -44,14 +46,20 @@ def test_places_are_tried_in_order(machine, monkeypatch):
 
 
 def test_a_packed_corpus_of_nltk_is_unpacked(machine):
-    import zipfile
-
     folder = machine / "nltk" / "corpora"
     folder.mkdir(parents=True)
     with zipfile.ZipFile(folder / "wordnet.zip", "w") as packed:
         for name in wordnet._DATA_FILES:
             packed.writestr(f"wordnet/{name}", "")
     assert find_wordnet() == folder / "wordnet"
+
+
+def test_a_packed_corpus_that_is_cut_is_passed_over(machine):
+    folder = machine / "nltk" / "corpora"
+    folder.mkdir(parents=True)
+    (folder / "wordnet.zip").write_bytes(b"PK\x03\x04, and the rest did not come")
+    first = fake_wordnet(machine / "first")
+    assert find_wordnet() == first
 
 
 def test_a_folder_that_lacks_a_file_is_passed_over(machine):
