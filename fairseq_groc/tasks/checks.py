@@ -26,6 +26,8 @@ def check_machine(cfg: Any) -> None:
         raise OptionError("--autocast-bf16, --fp16, --amp and common.bf16 are four ways to round: give one")
     if cfg.fp16 and on_cpu:
         raise OptionError("--fp16 needs a GPU: leave it out, or use fairseq-hydra-train with common.bf16=true")
+    if cfg.amp and on_cpu:
+        logger.warning("--amp does nothing without a GPU: products stay in float32. On CPUs give --autocast-bf16.")
     if cfg.tpu:
         raise OptionError("--bf16 (which fairseq takes for a TPU) and --tpu: use fairseq-hydra-train with common.bf16=true")
 

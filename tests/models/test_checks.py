@@ -41,6 +41,13 @@ def test_one_way_of_rounding(other):
         check_machine(SimpleNamespace(**given))
 
 
+@pytest.mark.parametrize("asked, cpu, gpu", [(True, True, True), (True, False, False), (True, False, True), (False, True, False)])
+def test_amp_without_a_gpu_is_warned_of(monkeypatch, caplog, asked, cpu, gpu):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    check_machine(SimpleNamespace(autocast_bf16=False, cpu=cpu, fp16=False, bf16=False, amp=asked, tpu=False))
+    assert ("--amp does nothing without a GPU" in caplog.text) == (asked and (cpu or not gpu))
+
+
 def test_an_older_torch_cannot_tell(monkeypatch, caplog):
     monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
     check_machine(SimpleNamespace(autocast_bf16=True, cpu=True, fp16=False, bf16=False, amp=False, tpu=False))
