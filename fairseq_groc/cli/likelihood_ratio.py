@@ -18,6 +18,8 @@ from fairseq_groc.evaluation.likelihood_ratios import END, draw_ratios, ratio_pa
 from fairseq_groc.evaluation.loading import load, model_options
 from fairseq_groc.evaluation.results import write_json
 
+MEAN = "mean"  # what is said of several models
+
 
 class Lines(list[torch.Tensor]):
     """Lines of tokens, as binarised ones are read."""
@@ -47,10 +49,10 @@ def run(args: Namespace) -> None:
         if hub.task.schema is None:
             raise OptionError(f"{path}: this model reads no contexts. Give one that was trained with --context-dim.")
         folder = Path(path).resolve().parent.name  # checkpoints of several models have one file name
-        name = folder if folder not in ratios else path
+        name = path if folder in (*ratios, MEAN) else folder
         ratios[name] = ratios_of(hub, texts, args.between, args.batch_size)
     if len(ratios) > 1:
-        ratios["mean"] = np.mean(list(ratios.values()), axis=0)
+        ratios[MEAN] = np.mean(list(ratios.values()), axis=0)
     print(ratio_table(words, ratios))
     if args.out:
         between = (args.between[0], args.between[1])

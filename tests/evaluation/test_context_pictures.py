@@ -1,11 +1,13 @@
 """Pictures of contexts: what they show against sums of their own, and no text on another."""
 
 import itertools
+from argparse import Namespace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
+from fairseq_groc.cli import likelihood_ratio
 from fairseq_groc.data.text import escaped
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation import context_pictures, likelihood_ratios
@@ -60,6 +62,20 @@ def shades(style):
     """Return red, green and blue of the background and of the text, 0 to 255."""
     colors = [part.split("#")[1] for part in style.split(";")]
     return [[int(color[place : place + 2], 16) for place in (0, 2, 4)] for color in colors]
+
+
+def test_a_model_in_a_folder_called_mean_is_not_taken_for_the_mean(monkeypatch, tmp_path, capsys):
+    (tmp_path / "text").write_text("dog\n")
+    paths = [str(tmp_path / folder / "best.pt") for folder in ("mean", "other")]
+    options = Namespace(task=Namespace(schema=()))
+    monkeypatch.setattr(likelihood_ratio, "load", lambda path, *_, **__: options)
+    monkeypatch.setattr(likelihood_ratio, "model_options", lambda args: {})
+    figures = iter((np.array([1.0, 2.0]), np.array([3.0, 6.0])))
+    monkeypatch.setattr(likelihood_ratio, "ratios_of", lambda *_: next(figures))
+    asked = {"text": tmp_path / "text", "path": paths[0], "more_paths": paths[1:], "between": ("a=b", "a=c")}
+    likelihood_ratio.run(Namespace(out=None, data="", batch_size=1, **asked))
+    head, dog, _ = capsys.readouterr().out.splitlines()
+    assert head.split() == ["word", paths[0], "other", "mean"] and dog.split() == ["dog", "+1.00", "+3.00", "+2.00"]
 
 
 def test_a_page_has_every_word_as_text():
