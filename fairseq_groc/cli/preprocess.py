@@ -31,6 +31,7 @@ from fairseq_groc.data.word_list import listed_dictionary
 from fairseq_groc.dictionary import real_words
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.results import aligned
+from fairseq_groc.lexicon import sources_of
 from fairseq_groc.lexicon.tables import LexiconTables
 from fairseq_groc.pieces import MARKS
 
@@ -120,6 +121,7 @@ def check(args: Namespace) -> tuple[Path, dict[str, str]]:
     if args.tokens and args.dataset not in SOURCES:
         raise OptionError("--tokens goes with --dataset news-2007 to news-2011, web and wiki")
     sizes_of(args.tokens)
+    sources_of(args.lexicon_path)
     given = args.vocabulary or args.vocabulary_from
     if "train" not in splits and not given:
         raise OptionError("without --train, give --vocabulary FILE or --vocabulary-from DIR")

@@ -46,6 +46,13 @@ def data(tmp_path, text, preprocess):
     return tmp_path / "data"
 
 
+@pytest.mark.parametrize("lexicon", ["nosuch", "omw:nosuch", "lemmas:nosuch"])
+def test_a_lexicon_that_is_not_there_is_refused_before_texts_are_read(tmp_path, preprocess, lexicon):
+    (tmp_path / "text").write_bytes(b"\x00")  # which is refused when it is read
+    error = preprocess("--train", tmp_path / "text", "--dest", tmp_path / "data", code=1, lexicon=["--lexicon-path", lexicon])
+    assert "--lexicon-path nosuch: no such file or folder" in error
+
+
 def files(folder):
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 

@@ -264,6 +264,7 @@ def test_contexts_in_an_open_vocabulary(make):
         (lambda s: scorers.load("checkpoint", "data", lexicon_path="nosuch"), "--lexicon-path nosuch: no such file or folder"),
         (lambda s: scorers.load("checkpoint", "data", lexicon_path=["none", "omw"]), "--lexicon-path omw: missing"),
         (lambda s: scorers.load("checkpoint", "data", lexicon_path="/"), "no WordNet there"),
+        (lambda s: scorers.load("checkpoint", "data", lexicon_path="lemmas:omw:nosuch"), "--lexicon-path nosuch: no such file"),
         (lambda s: s.score(["cat"], vocabulary=[]), "vocabulary: no word at all"),
         (lambda s: s.score(["cat"], vocabulary="cat"), "expected a list of words"),
         (lambda s: s.score(["cat"], vocabulary=["a b"]), "'a b' is no word"),
