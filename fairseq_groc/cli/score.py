@@ -39,7 +39,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--running", action="store_true", help="one running text: do not begin anew at each line")
     add_adapter_arguments(parser)
     _add_vocabulary_arguments(parser)
-    what = f"tokens at a time; default: {BLOCK}, or what an adapter wants"
+    what = f"tokens at a time; default: {BLOCK}, the training's where no state is carried, or what an adapter wants"
     parser.add_argument("--tokens-per-sample", type=positive, help=what)
 
 

@@ -24,7 +24,7 @@ def score_lines(
     Args:
         hub: what ``from_pretrained`` returns
         running: carry the state from line to line; otherwise every line begins from the zero state
-        block: tokens at a time; None: 512, or what an adapter wants, or of a running text the model's where it carries no state
+        block: tokens at a time; None: what an adapter wants, or ``block_of``
         contexts: one a line; None: nothing is known, or what the model was told of all lines
     """
     model, dictionary = hub.models[0], hub.task.dictionary
@@ -40,10 +40,13 @@ def score_lines(
         yield total_of(itertools.islice(scores, len(line))), len(line)
 
 
+def block_of(hub: Any) -> int:
+    """Return how many tokens of a text are read at a time: a model that carries no state knows no more, so its training's."""
+    return BLOCK if hub.models[0].decoder.carried is not None else hub.task.block_length()
+
+
 def block_lengths(hub: Any, running: bool, given: int | None) -> tuple[int | None, int]:
     """Return how many tokens of a running text must be read at a time, None for any, and how many are read.
-
-    A model that carries no state knows no more of a running text than its block, which is then as long as the model's own.
 
     Raises:
         OptionError: an adapter does not go with lines by themselves, or its blocks are of another length.
@@ -53,8 +56,8 @@ def block_lengths(hub: Any, running: bool, given: int | None) -> tuple[int | Non
         decoder.adapter.settings.refuse("lines")
     wanted = decoder.adapter_block(given)
     if running and decoder.carried is None:
-        wanted = given or hub.task.block_length()
-    return wanted, given or wanted or BLOCK
+        wanted = given or block_of(hub)
+    return wanted, given or wanted or block_of(hub)
 
 
 @torch.no_grad()

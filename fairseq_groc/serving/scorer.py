@@ -18,7 +18,7 @@ from fairseq_groc.contexts.schema import Contexts, Schema
 from fairseq_groc.data.text import check_text
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation import loading
-from fairseq_groc.evaluation.line_scores import BLOCK
+from fairseq_groc.evaluation.line_scores import block_of
 from fairseq_groc.lexicon import sources_of
 from fairseq_groc.lexicon.base import Entry
 from fairseq_groc.logs import WARNINGS, at_least
@@ -98,7 +98,7 @@ class Scorer:
         self.open: OpenVocabularyScorer | None = None
         if open_vocabulary:
             mass = mass_of(str(new_word_mass), self.decoder.dictionary, Path(data))
-            self.open = OpenVocabularyScorer(self.model, mass, self._lexicon, block=BLOCK)
+            self.open = OpenVocabularyScorer(self.model, mass, self._lexicon, block=block_of(self._hub))
 
     def __reduce__(self) -> Any:
         mass = None if self.open is None else self.open.mass
@@ -199,7 +199,7 @@ class Scorer:
     @torch.no_grad()
     def _score(self, lines: list[list[str]], contexts: Contexts | None, allowed: Allowed) -> list[LineScore]:
         rows = self.vocabularies.numbers(lines, allowed)
-        block = int(min(self.decoder.adapter_block() or BLOCK, self.decoder.max_positions()))
+        block = int(min(self.decoder.adapter_block() or block_of(self._hub), self.decoder.max_positions()))
         scores = [LineScore(0.0, 0)] * len(rows)
         with self.decoder.limited(self.vocabularies.limit(allowed)):
             for batch in batches_of(rows):

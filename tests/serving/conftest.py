@@ -41,7 +41,8 @@ def make(model_of, stock_model, monkeypatch):
             new = torch.arange(len(model.decoder.dictionary)) >= 8
             model.decoder.adapter = Adapter(adapters, model.decoder.real_words(), new)
         offer_vocabulary_changes(model)
-        task = Namespace(dictionary=model.decoder.dictionary, contexts_given=contexts_given(schema))
+        known = dict(contexts_given=contexts_given(schema), block_length=lambda: 12)
+        task = Namespace(dictionary=model.decoder.dictionary, **known)
         hub = Namespace(models=[model], task=task, device=torch.device("cpu"))
         monkeypatch.setattr(loading, "load", lambda *_, **__: hub)
         return Scorer(

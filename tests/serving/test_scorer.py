@@ -3,7 +3,6 @@
 import logging
 import math
 import threading
-from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -14,8 +13,9 @@ from serving_models import ANY_MODEL, WORDS
 from fairseq_groc.adapters import AdapterSettings
 from fairseq_groc.contexts.schema import Contexts, Schema
 from fairseq_groc.contexts.variables import Variable
+from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import DataError, LexiconError, OptionError
-from fairseq_groc.evaluation import loading
+from fairseq_groc.evaluation import line_scores, loading, scoring
 from fairseq_groc.evaluation.line_scores import score_lines
 from fairseq_groc.open_vocabulary.new_words import NewWordMass
 from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
@@ -31,9 +31,7 @@ SCHEMA = Schema((Variable("topic", "category", ("sports", "arts"), (3, 1)),))
 
 
 def one_by_one(scorer, lines):
-    hub = Namespace(models=[scorer.model], task=Namespace(dictionary=scorer.decoder.dictionary), device=torch.device("cpu"))
-    with torch.no_grad():
-        return list(score_lines(hub, lines))
+    return list(score_lines(scorer._hub, lines))
 
 
 def lines_for(arch):
@@ -65,13 +63,23 @@ def test_long_lines_are_read_in_blocks(make, monkeypatch):
     for arch, adapters in (("groc_lstm_lm", None), ("groc_lstm_lm", ALL), ("transformer_lm", ALL)):
         scorer = make(arch, adapters=adapters)
         expected = one_by_one(scorer, ["run cat " * 20]) if arch == "groc_lstm_lm" else None
-        monkeypatch.setattr(scorers, "BLOCK", 7)
+        monkeypatch.setattr(line_scores, "BLOCK", 7)
         found = scorer.score(["run cat " * 20, "cat"])
         if expected is None:  # its positions begin again with each block, as in score
-            hub = Namespace(models=[scorer.model], task=Namespace(dictionary=scorer.decoder.dictionary), device="cpu")
-            with torch.no_grad():
-                expected = list(score_lines(hub, ["run cat " * 20], block=7))
+            expected = list(score_lines(scorer._hub, ["run cat " * 20], block=12))
         same(found[:1], expected)
+
+
+@pytest.mark.parametrize("arch", ["groc_lstm_lm", "transformer_lm", "fconv_lm", "lstm_lm"])
+def test_long_lines_have_one_figure_through_every_door(make, as_lines, arch):
+    scorer, line = make(arch), "run cat lion swim " * 4
+    scorer._hub.task.block_length = lambda: 5  # which may be less than the model has room for
+    dictionary = scorer.decoder.dictionary
+    text = as_lines([*map(dictionary.index, line.split()), dictionary.eos()])
+    evaluated = scoring.score(scorer.model, StreamDataset(text, "text", dictionary, independent_lines=True), scoring.Place(1, 5))
+    expected = [(float(torch.cat(evaluated.adapted).sum()), 17)]
+    same(scorer.score([line]), expected)
+    assert one_by_one(scorer, [line]) == [(pytest.approx(expected[0][0], rel=1e-5), 17)]
 
 
 def test_what_lines_begin_with_is_predicted_once(make, monkeypatch):
