@@ -59,7 +59,7 @@ class TabLexicon(SenseLexicon):
         if self._strange:
             some = ", ".join(itertools.islice(self._strange, 3))
             logger.warning(f"{self.path}: {len(self._strange):,} senses are none of WordNet {VERSION}'s and are left out: {some}")
-        self._lowered = {word.lower(): word for word in reversed(self._of_word)}  # the first of several
+        self._lowered = {word.lower(): self._of_word[word] for word in reversed(self._of_word)}  # the first of several
 
     def _add(self, line: str) -> None:
         """Take what a line says.
@@ -96,8 +96,7 @@ class TabLexicon(SenseLexicon):
 
     def _senses(self, word: str) -> Sequence[str]:
         lowered = word.lower()
-        written = next((one for one in (word, lowered, self._lowered.get(lowered, "")) if one in self._of_word), "")
-        found = self._of_word.get(written, {})
+        found = self._of_word.get(word) or self._of_word.get(lowered) or self._lowered.get(lowered, {})
         return sorted(found, key=lambda sense: (-self._wordnet.uses(sense), "nvar".index(sense[-1]), sense))
 
     def _label(self, sense: str) -> str:
