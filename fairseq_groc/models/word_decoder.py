@@ -271,12 +271,8 @@ class WordDecoder(ChangingVocabulary):
             made: how many words training had, and the digest of what they were made of; None: the checkpoint does not say
         """
         both = f"({self.origin}) than the checkpoint's ({trained})"
-        if (
-            made is not None
-            and self.made is not None
-            and len(self.made) >= made[0]
-            and digest_of(self.made[: made[0]]) == made[1]
-        ):
+        count, digest = made or (0, None)  # no digest is None
+        if self.made is not None and len(self.made) >= count and digest_of(self.made[:count]) == digest:
             logger.warning(f"the lexicon tables come from another lexicon {both}, which has the same on all words of training")
             return
         refuse(
