@@ -4,6 +4,7 @@ Q: queries; K: neighbours; n: entries; d: size of a key.
 """
 
 import logging
+import threading
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ EXACT = 100_000  # entries up to which all are compared
 CHUNK = 16_384  # entries compared at a time
 LISTS, PROBES = 1_024, 32  # of the index: lists of entries, and how many of them a query reads
 QUERIES = 16  # at a time, whose candidates' keys are held
+_GROWING = threading.Lock()  # threads share what is remembered of a text; of the module, since models are copied
 OVERSAMPLE = 2  # candidates of the index for each neighbour; their distances are then computed from the keys
 
 
@@ -70,17 +72,18 @@ class Search:
 
     def _grow(self, wanted: int) -> int:
         """Let the index hold so many entries, if it does not hold more; return how many it holds."""
-        held = 0 if self._index is None else self._index.ntotal
-        if wanted <= held:
-            return held
-        keys, _ = self.store.entries()
-        if self._index is None:
-            self._middle = keys[: self.exact].mean(0, dtype=np.float64).astype(np.float32)
-            self._index = _new_index(keys[: self.exact] - self._middle)
-        for first in range(held, wanted, CHUNK):
-            self._index.add(keys[first : min(first + CHUNK, wanted)] - self._middle)
-        logger.info(f"unbounded cache: {wanted:,} entries indexed")
-        return wanted
+        with _GROWING:
+            held = 0 if self._index is None else self._index.ntotal
+            if wanted <= held:
+                return held
+            keys, _ = self.store.entries()
+            if self._index is None:
+                self._middle = keys[: self.exact].mean(0, dtype=np.float64).astype(np.float32)
+                self._index = _new_index(keys[: self.exact] - self._middle)
+            for first in range(held, wanted, CHUNK):
+                self._index.add(keys[first : min(first + CHUNK, wanted)] - self._middle)
+            logger.info(f"unbounded cache: {wanted:,} entries indexed")
+            return wanted
 
     def _look_up(self, queries: Tensor, neighbors: int, count: int) -> tuple[Tensor, Tensor]:
         """Ask the index for the first *count* entries alone, and measure what it finds."""

@@ -5,6 +5,8 @@ import multiprocessing
 import os
 import signal
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -153,6 +155,28 @@ def test_the_index_finds_most_of_them_and_never_a_later_one(same):
         assert int(found.max()) < count and bool(distances.isfinite().all())
         measured = (queries[:, None] - torch.from_numpy(keys[found].astype(np.float32))).square().sum(-1)
         torch.testing.assert_close(distances, measured, rtol=1e-4, atol=1e-5)  # distances are the keys' own
+
+
+def test_threads_that_share_what_is_remembered_index_it_once(monkeypatch):
+    class Index:
+        ntotal = 0
+
+        def __init__(self, sample):
+            time.sleep(0.05)  # as long as training takes, in which other threads ask
+            made.append(self)
+
+        def add(self, keys):
+            time.sleep(0.05)
+            self.ntotal += len(keys)
+
+    made = []
+    monkeypatch.setattr(search_module, "_new_index", Index)
+    entries = Entries(4)
+    entries.append(np.zeros((30, 4)), np.zeros(30))
+    search = Search(entries, exact=20)
+    with ThreadPoolExecutor(4) as threads:
+        assert [*threads.map(search._grow, [20] * 4)] == [20] * 4
+    assert [index.ntotal for index in made] == [20]
 
 
 def test_without_faiss_a_large_cache_says_what_to_install(monkeypatch):
