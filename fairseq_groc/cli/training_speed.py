@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_groc.arguments import add_out, named, positive, whole
-from fairseq_groc.errors import DataError
+from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.results import machine, pyplot, save_figure, write_json
 from fairseq_groc.evaluation.speed import TRAINING, Speed, summary, table, trained
 from fairseq_groc.programs import PLUGIN
@@ -33,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     archs = named("--models", args.models, "a name of its own and an --arch, as in tied=groc_lstm_lm_ptb_tied")
-    models = {name: ["--arch", *shlex.split(options)] for name, options in archs.items()}
+    models = {name: ["--arch", *_words("--models", options)] for name, options in archs.items()}
     if not (args.data / "dict.txt").is_file():
         raise DataError(f"{args.data}/dict.txt not found: --data wants a folder of binarised data")
     turns = _turns(args, models)
@@ -46,13 +46,26 @@ def run(args: Namespace) -> None:
         draw(rows, args.out.with_suffix(".png"))
 
 
+def _words(option: str, text: str) -> list[str]:
+    """Return the words of a text, some of which may be quoted.
+
+    Raises:
+        OptionError: a quotation does not end.
+    """
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise OptionError(f"{option} {text}: {error}") from None
+
+
 def _turns(args: Namespace, models: dict[str, list[str]]) -> dict[str, list[Speed]]:
     turns: dict[str, list[Speed]] = {name: [] for name in models}
     plugin = [*PLUGIN, *(["--user-dir", args.user_dir] if args.user_dir else [])]
+    shared = _words("--options", args.options)
     for turn in range(args.rounds):
         for name, model in models.items():
             print(f"round {turn + 1} of {args.rounds}: {name}", file=sys.stderr, flush=True)
-            options = [*plugin, *TRAINING, *shlex.split(args.options), *model, "--max-update", args.updates]
+            options = [*plugin, *TRAINING, *shared, *model, "--max-update", args.updates]
             turns[name].append(trained(args.data, options))
     return turns
 

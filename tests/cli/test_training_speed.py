@@ -68,6 +68,8 @@ def test_parts_of_a_user_s_are_trained(commands, corpus, tmp_path):
         (["--models", "tied"], "--models tied: expected a name of its own and an --arch"),
         (["--models", "a=groc_lstm_lm", "a=groc_lstm_lm"], "--models a=groc_lstm_lm: 'a' is the name of two"),
         (["--models", "a=groc_lstm_lm", "--updates", "2"], "--updates 2: expected a whole number, 3 or more"),
+        (["--models", "a=groc_lstm_lm 'x"], "--models groc_lstm_lm 'x: No closing quotation"),
+        (["--models", "a=groc_lstm_lm", "--options", '"'], '--options ": No closing quotation'),
         (["--models", "a=groc_lstm_lm", "--out", "speed.png"], "--out speed.png: expected a name that ends in .json"),
     ],
 )
