@@ -77,7 +77,7 @@ class Scorer:
         data: str | Path,
         open_vocabulary: bool = False,
         new_word_mass: str | float = ADAPTIVE,
-        lexicon_path: str | Sequence[str] | None = None,
+        lexicon_path: str | Path | Sequence[str | Path] | None = None,
         device: str = "cpu",
         **options: Any,
     ):
@@ -85,7 +85,8 @@ class Scorer:
             raise OptionError(f"new_word_mass={new_word_mass}: it goes with open_vocabulary=True")
         path, data = os.path.abspath(path), os.path.abspath(data)  # a process that unpickles it may be elsewhere
         if lexicon_path is not None:
-            lexicon_path = sources_of([lexicon_path] if isinstance(lexicon_path, str) else lexicon_path)
+            given = [lexicon_path] if isinstance(lexicon_path, (str, Path)) else lexicon_path
+            lexicon_path = sources_of([*map(str, given)])
         self._made_of = path, data, open_vocabulary, new_word_mass, lexicon_path, device, options
         self._lexicon_path = lexicon_path
         self.looking = threading.Lock()  # a lexicon is opened once, and has one reader at a time

@@ -4,6 +4,7 @@ import logging
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -272,6 +273,10 @@ def test_contexts_in_an_open_vocabulary(make):
         (lambda s: scorers.load("checkpoint", "data", lexicon_path="nosuch"), "--lexicon-path nosuch: no such file or folder"),
         (lambda s: scorers.load("checkpoint", "data", lexicon_path=["none", "omw"]), "--lexicon-path omw: missing"),
         (lambda s: scorers.load("checkpoint", "data", lexicon_path="/"), "no WordNet there"),
+        (
+            lambda s: scorers.load("checkpoint", "data", lexicon_path=Path("nosuch.tsv")),
+            "--lexicon-path nosuch.tsv: no such file",
+        ),
         (lambda s: scorers.load("checkpoint", "data", lexicon_path="lemmas:omw:nosuch"), "--lexicon-path nosuch: no such file"),
         (lambda s: s.score(["cat"], vocabulary=[]), "vocabulary: no word at all"),
         (lambda s: s.score(["cat"], vocabulary="cat"), "expected a list of words"),
