@@ -28,7 +28,7 @@ from fairseq_groc.data.piece_marks import check_mark, mark_of
 from fairseq_groc.data.stream_dataset import open_text
 from fairseq_groc.data.text import Unseparated, checked, cleaner, cleaning, decoded, read_lines, warn_of_cleaning
 from fairseq_groc.data.word_list import listed_dictionary
-from fairseq_groc.dictionary import real_words
+from fairseq_groc.dictionary import load_dictionary, real_words
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.results import aligned
 from fairseq_groc.lexicon import sources_of
@@ -122,6 +122,8 @@ def check(args: Namespace) -> tuple[Path, dict[str, str]]:
         raise OptionError("--tokens goes with --dataset news-2007 to news-2011, web and wiki")
     sizes_of(args.tokens)
     sources_of(args.lexicon_path)
+    if args.forms_from:
+        load_dictionary(args.forms_from)
     given = args.vocabulary or args.vocabulary_from
     if "train" not in splits and not given:
         raise OptionError("without --train, give --vocabulary FILE or --vocabulary-from DIR")

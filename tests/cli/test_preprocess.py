@@ -46,11 +46,18 @@ def data(tmp_path, text, preprocess):
     return tmp_path / "data"
 
 
-@pytest.mark.parametrize("lexicon", ["nosuch", "omw:nosuch", "lemmas:nosuch"])
-def test_a_lexicon_that_is_not_there_is_refused_before_texts_are_read(tmp_path, preprocess, lexicon):
+@pytest.mark.parametrize(
+    "lexicon, said",
+    [
+        (["--lexicon-path", "nosuch"], "--lexicon-path nosuch: no such file or folder"),
+        (["--lexicon-path", "omw:nosuch"], "--lexicon-path nosuch: no such file or folder"),
+        (["--lexicon-path", "lemmas:nosuch"], "--lexicon-path nosuch: no such file or folder"),
+        ([*LEXICON, "--forms-from", "nosuch"], "nosuch: [Errno 2] No such file"),
+    ],
+)
+def test_a_lexicon_that_is_not_there_is_refused_before_texts_are_read(tmp_path, preprocess, lexicon, said):
     (tmp_path / "text").write_bytes(b"\x00")  # which is refused when it is read
-    error = preprocess("--train", tmp_path / "text", "--dest", tmp_path / "data", code=1, lexicon=["--lexicon-path", lexicon])
-    assert "--lexicon-path nosuch: no such file or folder" in error
+    assert said in preprocess("--train", tmp_path / "text", "--dest", tmp_path / "data", code=1, lexicon=lexicon)
 
 
 def files(folder):
