@@ -6,14 +6,11 @@ from pathlib import Path
 
 from fairseq_groc.errors import LexiconError
 from fairseq_groc.lexicon.base import LEXICONS, Entry, Lexicon, NoLexicon, Relation, gloss_words, register_lexicon
+from fairseq_groc.lexicon.derived import PieceLexicon, RestrictedLexicon, SeveralLexicons, ThinnedLexicon
 from fairseq_groc.lexicon.file import FileLexicon
 from fairseq_groc.lexicon.lemmas import LemmaLexicon
 from fairseq_groc.lexicon.omw import TabLexicon
-from fairseq_groc.lexicon.pieces import PieceLexicon
-from fairseq_groc.lexicon.restricted import RestrictedLexicon
 from fairseq_groc.lexicon.senses import SenseLexicon
-from fairseq_groc.lexicon.several import SeveralLexicons
-from fairseq_groc.lexicon.thinned import ThinnedLexicon
 from fairseq_groc.lexicon.wn_library import WnLexicon
 from fairseq_groc.lexicon.wordnet import NounsFirstLexicon, WordNetLexicon, find_wordnet
 
