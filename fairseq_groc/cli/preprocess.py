@@ -20,11 +20,10 @@ from fairseq_groc.contexts.table import NAME, number_of
 from fairseq_groc.contexts.variables import SplitContexts, Variable
 from fairseq_groc.data.archives import DATASETS, fetch, read_archive
 from fairseq_groc.data.cross_domain import SOURCES, cut, sizes_of
-from fairseq_groc.data.fingerprint import folder_dictionary, known_words, note_folder
+from fairseq_groc.data.fingerprint import check_mark, folder_dictionary, known_words, mark_of, note_folder
 from fairseq_groc.data.folder import check_target, replacing
 from fairseq_groc.data.lexicon_tables import make_tables
 from fairseq_groc.data.numbering import Numbering, Text
-from fairseq_groc.data.piece_marks import check_mark, mark_of
 from fairseq_groc.data.stream_dataset import open_text
 from fairseq_groc.data.text import Unseparated, checked, cleaner, cleaning, decoded, read_lines, warn_of_cleaning
 from fairseq_groc.data.word_list import listed_dictionary

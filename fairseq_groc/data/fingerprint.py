@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from fairseq_groc.data.naming import NamingDictionary
 from fairseq_groc.dictionary import load_dictionary, words_fingerprint
-from fairseq_groc.errors import DataError
+from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.files import chunks
-from fairseq_groc.pieces import MARKS
+from fairseq_groc.pieces import MARKS, is_marked
 
 FILE = "binarised.json"
 
@@ -72,6 +72,35 @@ def piece_mark(folder: Path) -> str:
     if mark not in ("", *MARKS):
         raise _unreadable(Path(folder))
     return mark
+
+
+def mark_of(given: str | None, folder: str | None) -> str:
+    """Return the mark of pieces of words; nothing: the texts have whole words.
+
+    Args:
+        given: as an option; None: it is not
+        folder: whose vocabulary is taken; None: no folder's
+
+    Raises:
+        OptionError: another mark than that of the vocabulary.
+    """
+    if folder is None:
+        return given or ""
+    mark = piece_mark(Path(folder))
+    if given not in (None, mark):
+        has = f"pieces marked {mark}" if mark else "whole words"
+        raise OptionError(f"--piece-marks {given}: {folder} has {has}. Leave the option out.")
+    return mark
+
+
+def check_mark(mark: str, words: Sequence[str]) -> None:
+    """Refuse a mark that no word of a dictionary has.
+
+    Raises:
+        DataError: these are whole words, or have another mark.
+    """
+    if mark and not any(is_marked(word, mark) for word in words):
+        raise DataError(f"--piece-marks {mark}: no word has it. Cut the texts into pieces first, or leave the option out.")
 
 
 def noted_cleaning(folder: Path) -> list[str]:
