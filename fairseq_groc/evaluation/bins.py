@@ -110,13 +110,5 @@ def _bin(least: int | None, most: int | None, targets: Tensor, differences: Tens
     tokens, places = targets.unique(return_inverse=True)
     sums = differences.new_zeros(len(tokens)).index_add_(0, places, differences)
     means = sums / torch.bincount(places, minlength=len(tokens))
-    return Bin(
-        least,
-        most,
-        len(tokens),
-        len(targets),
-        float(differences.mean()),
-        float(differences.median()),
-        float(means.median()),
-        float(100 * differences.sum() / losses.sum()),
-    )
+    figures = differences.mean(), differences.median(), means.median(), 100 * differences.sum() / losses.sum()
+    return Bin(least, most, len(tokens), len(targets), *map(float, figures))

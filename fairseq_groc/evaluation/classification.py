@@ -136,11 +136,9 @@ def baseline(
     bayes, linear = scikit_learn("sklearn.naive_bayes"), scikit_learn("sklearn.linear_model")
     words = scikit_learn("sklearn.feature_extraction.text").CountVectorizer(token_pattern=r"\S+", lowercase=False)
     metrics, counts = scikit_learn("sklearn.metrics"), words.fit_transform(train_texts)
+    models = {"naive Bayes": bayes.MultinomialNB(), "logistic regression": linear.LogisticRegression(max_iter=1000)}
     found = {}
-    for name, model in (
-        ("naive Bayes", bayes.MultinomialNB()),
-        ("logistic regression", linear.LogisticRegression(max_iter=1000)),
-    ):
+    for name, model in models.items():
         guesses = model.fit(counts, train_labels).predict(words.transform(texts))
         macro = metrics.f1_score(labels, guesses, average="macro")
         found[name] = {"accuracy": float(metrics.accuracy_score(labels, guesses)), "macro_f1": float(macro)}

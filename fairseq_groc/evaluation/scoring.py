@@ -97,12 +97,9 @@ def score(model: Any, dataset: StreamDataset, place: Place, verify_every: int = 
             losses = model.decoder.losses(*model.decoder.without_scores(model, sample["net_input"]), target)
             adapted, own = (-part for part in losses)
         scores.places += [torch.arange(begin, end) for begin, end in sample["rows"]]
-        for found, values in (
-            (scores.targets, target),
-            (scores.adapted, numbers_of("adapted model", adapted)),
-            (scores.own, numbers_of("model", own)),
-        ):
-            found.append(values[real].cpu())
+        scores.targets.append(target[real].cpu())
+        scores.adapted.append(numbers_of("adapted model", adapted)[real].cpu())
+        scores.own.append(numbers_of("model", own)[real].cpu())
     return scores
 
 

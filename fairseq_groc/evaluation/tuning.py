@@ -112,9 +112,8 @@ def remember(found: Pass, states: States, adapter: Adapter, grid: Grid) -> None:
     missing = [chosen for chosen in grid.of_cache() if chosen not in found.mass]
     if not missing:
         return
-    settings = [
-        AdapterSettings(**{f"{grid.cache}_weight": 0.5}, **dict(zip(grid.cache_options(), one, strict=True))) for one in missing
-    ]
+    names = f"{grid.cache}_weight", *grid.cache_options()
+    settings = [AdapterSettings(**dict(zip(names, (0.5, *one), strict=True))) for one in missing]
     shared = CACHES[grid.cache].shared(settings)
     parts: list[tuple[Tensor, Tensor]] = []
     for h, sample in states:

@@ -126,10 +126,8 @@ class LexiconTables:
 
     def coverage(self) -> dict[str, int]:
         """Count the words with at least one relation, and with a definition."""
-        return {
-            "relations": int((np.diff(self.relation_offsets) > 0).sum()),
-            "definitions": int((np.diff(self.definition_offsets) > 0).sum()),
-        }
+        parts = {"relations": self.relation_offsets, "definitions": self.definition_offsets}
+        return {part: int((np.diff(offsets) > 0).sum()) for part, offsets in parts.items()}
 
 
 def build_tables(

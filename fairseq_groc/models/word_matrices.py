@@ -259,12 +259,5 @@ class WordMatrices(nn.Module):
         unknown = self.head.unknown()
         mask = None if unknown is None else (unknown.data_ptr(), unknown._version)
         precision = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device)
-        return (
-            precision,
-            id(self.vocabulary),
-            self.impossible.data_ptr(),
-            len(self.impossible),
-            mask,
-            tuple(versions),
-            None if self._checksum is None else tuple(self._checksum(parameters)),
-        )
+        words = id(self.vocabulary), self.impossible.data_ptr(), len(self.impossible), mask
+        return precision, words, versions, None if self._checksum is None else self._checksum(parameters)

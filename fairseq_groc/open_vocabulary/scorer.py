@@ -175,9 +175,8 @@ class OpenVocabularyScorer:
         """Count a piece; return the log-probability of each token."""
         tokens = zip(piece.tokens.tolist(), piece.spelled, strict=True)
         wanted = [token if new is None else self._dictionary.unk() for token, new in tokens]
-        lprobs = numbers_of(
-            "model", self._lprobs(piece, context).gather(1, torch.tensor(wanted, device=piece.tokens.device).unsqueeze(1))
-        )
+        places = torch.tensor(wanted, device=piece.tokens.device).unsqueeze(1)
+        lprobs = numbers_of("model", self._lprobs(piece, context).gather(1, places))
         totals, each = self.totals, []
         for known, spelled in zip(lprobs.squeeze(1).double().tolist(), piece.spelled, strict=True):
             new, paid = spelled is not None, known
