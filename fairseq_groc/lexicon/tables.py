@@ -9,7 +9,7 @@ import hashlib
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -105,15 +105,7 @@ class LexiconTables:
         forms, number = self.forms(), np.zeros(self.num_forms, dtype=self.relations.dtype)
         number[used] = np.arange(len(used))
         spelled = [forms[i] for i in used.tolist()]
-        return replace(
-            self,
-            form_bytes=np.frombuffer(b"".join(spelled), dtype=np.uint8),
-            form_offsets=_offsets(spelled),
-            relations=number[related[0]],
-            relation_offsets=related[1],
-            definitions=number[glosses[0]],
-            definition_offsets=glosses[1],
-        )
+        return LexiconTables(*_spelled(spelled), number[related[0]], related[1], number[glosses[0]], glosses[1], self.origin)
 
     def word_digests(self) -> NDArray[np.uint64]:
         """Return 64 bits of each word and of what it is made of, (V): the same words made of the same have the same."""
@@ -158,26 +150,27 @@ def build_tables(
         entry = lexicon.lookup(word, max_relations, max_definition) if not is_symbol(word) else Entry()
         relations.append([form_of(r.word) for r in entry.relations])
         definitions.append([form_of(w) for w in entry.definition])
-    return LexiconTables(
-        np.frombuffer(b"".join(spellings), dtype=np.uint8),
-        _offsets(spellings),
-        np.array([f for row in relations for f in row], dtype=np.int32),
-        _offsets(relations),
-        np.array([f for row in definitions for f in row], dtype=np.int32),
-        _offsets(definitions),
-        Origin.of(lexicon, max_relations, max_definition, sources),
-    )
+    origin = Origin.of(lexicon, max_relations, max_definition, sources)
+    return LexiconTables(*_spelled(spellings), *_listed(relations), *_listed(definitions), origin)
 
 
 def tables_of_spellings(words: Sequence[str]) -> LexiconTables:
     """Return what ``build_tables`` does where the lexicon has no entry, without looking for any."""
     spellings, none = list(map(spelling, words)), (np.zeros(0, np.int32), np.zeros(len(words) + 1, np.int64))
     origin = Origin.of(NoLexicon(), MAX_RELATIONS, MAX_DEFINITION)
-    return LexiconTables(np.frombuffer(b"".join(spellings), dtype=np.uint8), _offsets(spellings), *none, *none, origin)
+    return LexiconTables(*_spelled(spellings), *none, *none, origin)
 
 
 def _digest(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=8).digest()
+
+
+def _spelled(forms: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    return np.frombuffer(b"".join(forms), dtype=np.uint8), _offsets(forms)
+
+
+def _listed(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    return np.array([form for row in rows for form in row], dtype=np.int32), _offsets(rows)
 
 
 def _offsets(rows: Sequence[Any]) -> NDArray[np.int64]:
