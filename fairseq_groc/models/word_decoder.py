@@ -247,7 +247,7 @@ class WordDecoder(ChangingVocabulary):
         differing = [
             f"{flag(key)} {self.settings[key]} (checkpoint: {value})"
             for key, value in saved["settings"].items()
-            if key in self.settings and not str(SHARED_OPTIONS[key].kind).startswith("dropout") and self.settings[key] != value
+            if self.settings.get(key, value) != value and not str(SHARED_OPTIONS[key].kind).startswith("dropout")
         ]
         if differing:
             refuse(f"options differ from the checkpoint's: {'; '.join(differing)}. Give the checkpoint's or start anew.")

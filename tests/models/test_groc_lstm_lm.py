@@ -201,8 +201,8 @@ def test_dropout_alone_may_differ_from_the_checkpoints(model_of, monkeypatch):
     monkeypatch.setitem(HEADS.options, "their_dropout", Option(0.1, "", "dropout"))
     monkeypatch.setitem(HEADS.options, "their_rank", Option(4, "", "count"))
     saved, other = model_of(WORDS), model_of(WORDS)
-    saved.decoder.settings.update(their_dropout=0.1, their_rank=4)
-    other.decoder.settings.update(their_dropout=0.2, their_rank=4, output_dropout=0.3)
+    saved.decoder.settings.update(their_dropout=0.1, their_rank=4, of_earlier=1)
+    other.decoder.settings.update(their_dropout=0.2, their_rank=4, output_dropout=0.3, of_earlier=1)
     other.load_state_dict(saved.state_dict())
     other.decoder.settings["their_rank"] = 5
     with pytest.raises(OptionError, match=r"checkpoint's: --their-rank 5 \(checkpoint: 4\)\. Give"):
