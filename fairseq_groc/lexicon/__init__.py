@@ -76,7 +76,7 @@ def _anywhere(path: str) -> str:
     name, _, text = path.partition(":")
     if name not in LEXICONS:
         return str(Path(path).resolve())
-    if name in ("lemmas", "omw") or text.partition(":")[0] in LEXICONS or (name != "wn" and text and Path(text).exists()):
+    if text and (name in ("lemmas", "omw") or text.partition(":")[0] in LEXICONS or (name != "wn" and Path(text).exists())):
         return f"{name}:{_anywhere(text)}"
     return path
 

@@ -158,7 +158,7 @@ def test_sources_are_found_from_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wn.tab").touch()
     (tmp_path / "omw-fr").mkdir()
-    given = ["wn:omw-fr", "omw:wn.tab", "lemmas:omw:wn.tab", "wn:omw-fr:2.0", "lemmas:wn:omw-fr", "none", "wn.tab"]
+    given = ["wn:omw-fr", "omw:wn.tab", "lemmas:omw:wn.tab", "wn:omw-fr:2.0", "lemmas:wn:omw-fr", "lemmas:", "none", "wn.tab"]
     there = tmp_path / "wn.tab"
     assert sources_of(given) == [
         "wn:omw-fr",
@@ -166,6 +166,7 @@ def test_sources_are_found_from_any_folder(tmp_path, monkeypatch):
         f"lemmas:omw:{there}",
         "wn:omw-fr:2.0",
         "lemmas:wn:omw-fr",
+        "lemmas:",  # of the machine's WordNet
         "none",
         str(there),
     ]
