@@ -73,6 +73,9 @@ def test_blocks_of_a_model_without_state_are_shuffled_in_training_alone(model_of
     assert (blocks == ordered) is carries and sorted(blocks, key=lambda block: block.begin) == ordered
     validated = task._iterate(dataset, 2).frozen_batches
     assert [plan.block for (plan,) in validated] == ordered
+    lines = StreamDataset(as_lines(*[[4, 5, 2]] * 20), "train", model.decoder.dictionary, independent_lines=True)
+    drawn, given = ([plan.rows for (plan,) in task._iterate(lines, 2, of).frozen_batches] for of in (True, False))
+    assert drawn != given  # with a state, too
 
 
 @pytest.fixture
