@@ -81,6 +81,8 @@ def test_long_lines_have_one_figure_through_every_door(make, as_lines, arch):
     expected = [(float(torch.cat(evaluated.adapted).sum()), 17)]
     same(scorer.score([line]), expected)
     assert one_by_one(scorer, [line]) == [(pytest.approx(expected[0][0], rel=1e-5), 17)]
+    opened = scorers.Scorer("checkpoint", "DATA", open_vocabulary=True, new_word_mass=1e-9)
+    same(opened.score([line]), expected)  # of known words
 
 
 def test_what_lines_begin_with_is_predicted_once(make, monkeypatch):
