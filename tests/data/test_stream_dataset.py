@@ -303,6 +303,8 @@ def test_lines_for_inference_begin_and_end_with_the_end_of_line(dictionary):
     assert batch["target"].tolist() == [[10, 11, 2], [2, PAD, PAD], [12, 2, PAD]]
     assert batch["net_input"]["src_lengths"].tolist() == [3, 1, 2]
     assert batch["ntokens"] == 6 and batch["id"].tolist() == [0, 1, 2]
+    cut = dataset.collater([{"id": 0, "tokens": torch.tensor([10, 11])}])
+    assert cut["net_input"]["src_tokens"].tolist() == [[EOS, 10]] and cut["target"].tolist() == [[10, 11]]
 
 
 def test_blocks_are_shuffled_anew_in_each_epoch(make, as_lines):
