@@ -71,20 +71,18 @@ def sources_of(paths: Sequence[str] | None = None) -> list[str]:
 
 
 def _anywhere(path: str) -> str:
-    """Return a path, or the path in NAME:PATH, as an absolute one; NAME:TEXT and NAME as they are."""
+    """Return a path as an absolute one, and NAME:TEXT with what TEXT names where the lexicon calls it ``path``."""
     _check(path)
     name, _, text = path.partition(":")
     if name not in LEXICONS:
         return str(Path(path).resolve())
-    if text and (name in ("lemmas", "omw") or text.partition(":")[0] in LEXICONS or (name != "wn" and Path(text).exists())):
-        return f"{name}:{_anywhere(text)}"
-    return path
+    return f"{name}:{_anywhere(text)}" if text and "path" in inspect.signature(LEXICONS[name]).parameters else path
 
 
 @register_lexicon("lemmas")
-def _lemmas(lexicon: str) -> Lexicon:
+def _lemmas(path: str) -> Lexicon:
     """Open a lexicon in which inflected words have the entries of their dictionary forms."""
-    return LemmaLexicon(open_lexicon(lexicon))
+    return LemmaLexicon(open_lexicon(path))
 
 
 def _check(path: str) -> None:

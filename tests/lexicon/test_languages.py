@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from fairseq_groc.errors import LexiconError
-from fairseq_groc.lexicon import WordNetLexicon, find_wordnet, omw, open_lexicon, sources_of
+from fairseq_groc.lexicon import LEXICONS, WordNetLexicon, find_wordnet, omw, open_lexicon, sources_of
 from fairseq_groc.lexicon.base import Entry
 from fairseq_groc.lexicon.numbered import NumberedSenses
 from fairseq_groc.lexicon.tables import build_tables
@@ -158,6 +158,9 @@ def test_sources_are_found_from_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wn.tab").touch()
     (tmp_path / "omw-fr").mkdir()
+    monkeypatch.setitem(LEXICONS, "mine", lambda path: None)
+    monkeypatch.setitem(LEXICONS, "text", lambda text: None)
+    assert sources_of(["mine:wn.tab", "text:wn.tab"]) == [f"mine:{tmp_path / 'wn.tab'}", "text:wn.tab"]
     given = ["wn:omw-fr", "omw:wn.tab", "lemmas:omw:wn.tab", "wn:omw-fr:2.0", "lemmas:wn:omw-fr", "lemmas:", "none", "wn.tab"]
     there = tmp_path / "wn.tab"
     assert sources_of(given) == [
