@@ -71,6 +71,15 @@ def takers_of(option: str) -> list[str]:
     return [adapter for adapter, options in ADAPTERS.taken.items() if option in options]
 
 
+def idle_options(acting: Iterable[str]) -> set[str]:
+    """Return the options that adapters take, but none of those that act."""
+    return _options_of(ADAPTERS) - _options_of(acting)
+
+
+def _options_of(adapters: Iterable[str]) -> set[str]:
+    return {option for adapter in adapters for option in ADAPTERS.taken[adapter]}
+
+
 class AdapterSettings(SimpleNamespace):
     """Which adapters act, and how; the defaults are none. The order: what concerns the model alone, then the others.
 
@@ -110,8 +119,8 @@ class AdapterSettings(SimpleNamespace):
 
     def without_idle(self) -> AdapterSettings:
         """Return settings that do the same, with the defaults of options of adapters that do not act."""
-        acting, others = self._own(), {option for options in ADAPTERS.taken.values() for option in options}
-        return AdapterSettings(**{name: value for name, value in vars(self).items() if name in acting or name not in others})
+        idle = idle_options(self.adapters())
+        return AdapterSettings(**{name: value for name, value in vars(self).items() if name not in idle})
 
     def values(self) -> dict[str, Any]:
         """Return all values but those of folders."""
@@ -123,15 +132,12 @@ class AdapterSettings(SimpleNamespace):
 
     def acting(self) -> dict[str, Any]:
         """Return what is not a default, and all options of the adapters that act, but for folders."""
-        own = self._own()
+        own = _options_of(self.adapters())
         return {name: value for name, value in self.values().items() if value != OPTIONS[name].default or name in own}
 
     def shown(self) -> str:
         """Return what acts in words."""
         return ", ".join(f"{name} {shown_value(value)}" for name, value in self.acting().items()) or "none"
-
-    def _own(self) -> set[str]:
-        return {option for adapter in self.adapters() for option in ADAPTERS.taken[adapter]}
 
     def adapters(self) -> list[str]:
         """Return the adapters with a history that act, in their order."""

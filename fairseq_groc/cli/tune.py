@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_groc.adapters import ADAPTERS, CACHES, OPTIONS, AdapterSettings, Cache
-from fairseq_groc.adapters.base import switch_of, takers_of
+from fairseq_groc.adapters.base import idle_options, switch_of, takers_of
 from fairseq_groc.arguments import add_break_mode, add_out, add_texts, beside, by_name, named_texts, positive
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import DataError, OptionError
@@ -140,11 +140,11 @@ def refuse_idle(cache: str, given: Mapping[str, Sequence[Any]]) -> None:
     Raises:
         OptionError: with the first of them.
     """
-    acting = {one for one in ADAPTERS if (one == cache if one in CACHES else any(given[switch_of(one)]))}
-    for name in OPTIONS:
-        takers, typed = takers_of(name), given[name] != (OPTIONS[name].default,)
-        if typed and takers and acting.isdisjoint(takers) and (OPTIONS[name].kind == FOLDER or takers[0] not in CACHES):
-            needed = f"--cache {takers[0]}" if takers[0] in CACHES else f"{flag(_short(switch_of(takers[0])))} above 0"
+    idle = idle_options(one for one in ADAPTERS if (one == cache if one in CACHES else any(given[switch_of(one)])))
+    for name in [name for name in OPTIONS if name in idle and given[name] != (OPTIONS[name].default,)]:
+        first = takers_of(name)[0]
+        if OPTIONS[name].kind == FOLDER or first not in CACHES:
+            needed = f"--cache {first}" if first in CACHES else f"{flag(_short(switch_of(first)))} above 0"
             raise OptionError(f"{flag(_short(name))} does nothing without {needed}: give both, or leave it out")
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairseq_groc.adapters import ADAPTERS, CACHES, OPTIONS, AdapterSettings
-from fairseq_groc.adapters.base import takers_of
+from fairseq_groc.adapters.base import idle_options
 
 WEIGHTS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7)  # of a cache; 0.7 and theta 3 were best for composed models on unseen texts
 VALUES: dict[str, Sequence[float]] = {  # of other options; else their default alone
@@ -70,10 +70,10 @@ class Grid:
         Args:
             tokens: what a cache could remember at most
         """
-        found, acting = [], {*best.adapters()}
+        found, idle = [], idle_options(best.adapters())
         for name, values in self.values.items():
-            value, count, takers = getattr(best, name), OPTIONS[name].kind == "count", takers_of(name)
-            if (takers and acting.isdisjoint(takers)) or len(values) == 1 or isinstance(value, str):
+            value, count = getattr(best, name), OPTIONS[name].kind == "count"
+            if name in idle or len(values) == 1 or isinstance(value, str):
                 continue
             lower = value == values[0] and value > (1 if count else 0)
             most = {"count": tokens, "weight": 0.99}.get(str(OPTIONS[name].kind), math.inf)

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from fairseq_groc.adapters import OPTIONS, AdapterSettings
-from fairseq_groc.adapters.base import switch_of, takers_of
+from fairseq_groc.adapters import ADAPTERS, OPTIONS, AdapterSettings
+from fairseq_groc.adapters.base import idle_options, switch_of, takers_of
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.results import bf16_is_emulated
@@ -54,10 +54,10 @@ def check_use(cfg: Any) -> None:
 
 def check_needed(cfg: Any) -> None:
     """Refuse options of adapters that do not act. Not for a checkpoint's own: it keeps the defaults of when it was made."""
+    idle = idle_options(adapter for adapter in ADAPTERS if getattr(cfg, switch_of(adapter)))
     for name in OPTIONS:
-        switches = [switch_of(adapter) for adapter in takers_of(name)]
-        if getattr(cfg, name) != OPTIONS[name].default and switches and not any(getattr(cfg, switch) for switch in switches):
-            needed = " or ".join(map(flag, switches))
+        if name in idle and getattr(cfg, name) != OPTIONS[name].default:
+            needed = " or ".join(flag(switch_of(adapter)) for adapter in takers_of(name))
             raise OptionError(f"{flag(name)} does nothing without {needed}: give both, or leave it out")
 
 
