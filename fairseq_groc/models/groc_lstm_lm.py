@@ -124,7 +124,7 @@ class GrocLSTMDecoder(FairseqIncrementalDecoder):
     def _read(self, x: Tensor, before: State | None, context: LineContexts | None) -> tuple[Tensor, Tensor, State]:
         read = self.encoder(x, before, context)
         shape = (*x.shape[:2], self.encoder.width)
-        fits = isinstance(read, tuple) and len(read) == 3 and read[0].shape == read[1].shape == shape
+        fits = isinstance(read, tuple) and len(read) == 3 and all(getattr(h, "shape", None) == shape for h in read[:2])
         if not (fits and streams_of(read[2]) <= {(x.size(1),)}):
             expected = f"(h, h before its dropout, the state after it): {shape} twice, and tensors (n, {x.size(1)}, ...)"
             raise OptionError(f"{type(self.encoder).__name__}.forward: expected {expected}")

@@ -68,7 +68,7 @@ def test_an_encoder_that_breaks_its_word_is_refused(monkeypatch):
     decoder.embed_tokens = torch.nn.Embedding(4, D)
     h, state = torch.zeros(2, 3, D), torch.zeros(1, 3, D)
     swapped = h.transpose(0, 1)
-    odd = (h, state), (swapped, swapped, state), (h, h, [state, {"last": state[0]}]), (h, h, (state[0, :, 0],))
+    odd = (h, state), (swapped, swapped, state), (h, None, state), (h, h, [state, {"last": state[0]}]), (h, h, (state[0, :, 0],))
     for made in odd:
         monkeypatch.setattr(Odd, "forward", lambda *_, made=made: made)
         expected = r"\(h, h before its dropout, the state after it\): \(2, 3, 5\) twice, and tensors \(n, 3, ...\)"
