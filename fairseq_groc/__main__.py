@@ -11,6 +11,7 @@ import sys
 import textwrap
 from argparse import Namespace
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -41,7 +42,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         message = re.sub(r"^argument (\S+): (.+: expected)", r"\1 \2", message)  # a number, as other errors have it
-        raise OptionError(f"{message}. Options: {self.prog} --help")
+        raise OptionError(f"{message}{'' if message.endswith('?') else '.'} Options: {self.prog} --help")
 
 
 class CommandParser(Parser):
@@ -50,7 +51,8 @@ class CommandParser(Parser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         found, others = super().parse_known_args(args, namespace)
         if others:
-            self.error(f"unrecognized arguments: {' '.join(others)}")
+            near = get_close_matches(others[0].partition("=")[0], self._option_string_actions, 1)
+            self.error(f"unrecognized arguments: {' '.join(others)}" + "".join(f". Did you mean {name}?" for name in near))
         return found, others
 
 

@@ -246,7 +246,7 @@ def test_the_script_is_the_command(commands, text, tmp_path):
     script = ROOT / "scripts" / "preprocess.sh"
     assert "required: --dest" in commands.fails(script, "--train", text)
     error = commands.fails(script, "--trian", "x", "--dest", tmp_path / "data")
-    assert "unrecognized arguments: --trian x. Options: python -m fairseq_groc preprocess --help" in error
+    assert "unrecognized arguments: --trian x. Did you mean --train? Options: python -m fairseq_groc preprocess --help" in error
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="PYTHONSAFEPATH came with Python 3.11")
