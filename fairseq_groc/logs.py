@@ -39,7 +39,7 @@ def of_commands(verbose: bool) -> dict[str, int]:
     Args:
         verbose: also what fairseq and the package say of their work
     """
-    return {} if verbose else {**FAIRSEQ, OURS: NOTICE}
+    return {} if verbose else {**FAIRSEQ, OURS: NOTICE, f"{OURS}.errors": logging.CRITICAL}  # an error is their last line
 
 
 def show_log(anew: bool = False) -> None:

@@ -91,7 +91,9 @@ def test_a_glossary_that_was_edited(ours, corpus, models, tmp_path, caplog):
     glossary.write_text(mini.replace("a small domesticated animal with fur", "a pet"), encoding="utf-8")
     ours("tables", data, "--lexicon-path", glossary)
     for name, command in commands_of(data, model, tmp_path).items():
+        caplog.clear()
         error = ours(*command, code=1).splitlines()[-1]
+        assert "come from another lexicon" not in caplog.text  # it is said once
         assert error.startswith("error: the lexicon tables come from another lexicon (file-") and str(glossary) in error, name
         assert error.endswith("or, if that is meant, give --any-lexicon.")
         ours(*command, "--any-lexicon")
