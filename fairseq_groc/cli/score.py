@@ -6,6 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -45,12 +46,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     _check(args)
-    warn_of_cleaning(args.text, args.data, args.tokenize, args.lower)
     marks, clean = Unseparated(), cleaner(args.tokenize, args.lower)
     lines: Iterable[Line] = lines_of(args.text, args.field, args.context_fields, lambda text: marks.saw(clean(text)))
     if not args.open_vocabulary:
         lines = list(lines)  # bad input is refused before anything is scored
     hub = load(args.path, args.data, **adapter_options(args), **model_options(args))
+    warn_of_cleaning(args.text, args.data, args.tokenize, args.lower)
     if args.limit_vocabulary:
         _limit(hub.models[0], args)
     (_run_open if args.open_vocabulary else _run_closed)(hub, lines, args)
@@ -82,7 +83,7 @@ def _report_unknown(texts: list[str], dictionary: Any, args: Namespace) -> None:
     unknown = [word for text in texts for word in text.split() if word not in dictionary.indices]
     if unknown:
         file = "FILE" if args.field or args.text == "-" else args.text
-        options = " ".join([f"--vocabulary-from {args.data} --test {file}", *cleaning(args.tokenize, args.lower)])
+        options = " ".join(["--vocabulary-from", quote(args.data), "--test", quote(file), *cleaning(args.tokenize, args.lower)])
         logger.warning(
             f"{len(unknown):,} words, {shown(unknown[0])} first, are not in the vocabulary of {args.data} and score as <unk>. "
             f"Give --open-vocabulary, or add them: scripts/preprocess.sh {options} --dest DIR, then --data DIR."

@@ -80,7 +80,8 @@ def test_a_terminal_is_shown_nothing_to_obey(capsys, monkeypatch):
 
 def test_raw_lines_over_a_list_of_words(commands, corpus, models, tmp_path):
     """A visitor's way: a word list and a text as it was written, to one figure."""
-    raw, listed, data = tmp_path / "raw.txt", tmp_path / "words.txt", tmp_path / "data"
+    raw, listed, data = tmp_path / "my texts" / "raw.txt", tmp_path / "words.txt", tmp_path / "data"
+    raw.parent.mkdir()
     raw.write_text("The cat sat.\n\n'Sat, the hound!'\n")
     listed.write_text("the\ncat\n\nsat\nhound\nthe\n.\n")
     made = ["scripts/preprocess.sh", "--vocabulary", listed, "--known", corpus / "data", "--test", raw, "--dest", data, *LEXICON]
@@ -93,6 +94,7 @@ def test_raw_lines_over_a_list_of_words(commands, corpus, models, tmp_path):
     careless = commands.ok(*SCORE, raw, *where)
     assert "end in a word with a mark" in careless
     assert f"raw.txt: {data} was made with --tokenize en --lower, this text is read without. Give" in careless
+    assert commands.fails(*SCORE, tmp_path / "none.txt", *where).splitlines() == [f"error: {tmp_path / 'none.txt'}: no such file"]
     union = ["scripts/preprocess.sh", "--vocabulary-from", data, "--test", raw, "--dest", tmp_path / "union", *LEXICON]
     assert f"raw.txt: {data} was made with --lower, this text" in commands.ok(*union, "--tokenize", "en")
     output = commands.ok(*SCORE, raw, *where, "--tokenize", "en", "--lower")
@@ -107,7 +109,7 @@ def test_raw_lines_over_a_list_of_words(commands, corpus, models, tmp_path):
     known = ["--path", models["compositional_output"], "--data", corpus / "data"]
     careless = commands.ok(*SCORE, raw, *known, "--limit-vocabulary", listed, "--tokenize", "en", "--lower")
     assert "limited to 3 words" in careless and "0 of them new" in careless
-    union = f"--vocabulary-from {corpus / 'data'} --test {raw} --tokenize en --lower --dest DIR"
+    union = f"--vocabulary-from {corpus / 'data'} --test '{raw}' --tokenize en --lower --dest DIR"
     assert f"Give --open-vocabulary, or add them: scripts/preprocess.sh {union}, then --data DIR" in careless
 
 
