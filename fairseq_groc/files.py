@@ -83,6 +83,12 @@ def check_place(option: str, path: Path) -> None:
         raise OptionError(f"{option} {path}: nothing may be written to {folder}")
 
 
+def why_no_file(path: Path) -> str:
+    """Return what a path is that is no file."""
+    kind = "a folder, expected a file" if path.is_dir() else "not a regular file: save what it gives in one"
+    return kind if path.exists() else "no such file"
+
+
 def chunks(path: Path) -> Iterator[bytes]:
     """Yield what is in a file, little by little."""
     with open(path, "rb") as file:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_groc.errors import DataError, counted, number_in, shown
+from fairseq_groc.files import why_no_file
 
 NAME = r"[^\W\d][\w.-]*"  # what --context NAME=VALUE,NAME=VALUE and --context-cyclic NAME:PERIOD can say
 
@@ -110,23 +111,11 @@ def _names(path: str, header: str) -> list[str]:
 
 def _lines(path: str) -> Iterator[str]:
     if not Path(path).is_file():
-        raise DataError(f"{path}: {'a folder, expected a file' if Path(path).is_dir() else 'no such file'}")
-    try:
-        with open(path, encoding="utf-8-sig") as file:  # a byte-order mark is no part of a name
-            for number, line in enumerate(file, start=1):
-                if "\x00" in line:
-                    raise DataError(f"{path}:{number}: has a NUL character. Is the file whole, and is it UTF-8?")
-                yield line.removesuffix("\n")
-    except UnicodeDecodeError:
-        raise _other_encoding(path) from None
-
-
-def _other_encoding(path: str) -> DataError:
-    """Return what says where a file is not UTF-8; the error of a file that is read piece by piece does not."""
-    raw, line = Path(path).read_bytes(), 0
-    try:
-        raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        before = raw[: error.start].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        line = before.count(b"\n") + 1
-    return DataError(f"{path}:{line}: not UTF-8. Convert the file: iconv -t UTF-8")
+        raise DataError(f"{path}: {why_no_file(Path(path))}")
+    with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:  # a byte-order mark is no part of a name
+        for number, line in enumerate(file, start=1):
+            if "\x00" in line:
+                raise DataError(f"{path}:{number}: has a NUL character. Is the file whole, and is it UTF-8?")
+            if re.search("[\udc80-\udcff]", line):  # a byte that is not
+                raise DataError(f"{path}:{number}: not UTF-8. Convert the file: iconv -f LATIN1 -t UTF-8")
+            yield line.removesuffix("\n")

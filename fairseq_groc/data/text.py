@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from fairseq_groc.dictionary import is_symbol
 from fairseq_groc.errors import DataError
-from fairseq_groc.files import has_mark
+from fairseq_groc.files import has_mark, why_no_file
 
 logger = logging.getLogger(__name__)
 _UNSEPARATED = re.compile(r"[^\W\d_][.!?,;:]['\"”’»)]*\s*$")
@@ -29,7 +29,7 @@ def read_lines(path: Path, progress: bool = False) -> Iterator[str]:
     """
     path = Path(path)
     if not path.is_file():
-        raise DataError(f"{path}: no such file")
+        raise DataError(f"{path}: {why_no_file(path)}")
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty: nothing to train or score on")
     with open(path, "rb") as file:
@@ -55,7 +55,7 @@ def decoded(file: Iterable[bytes], name: str) -> Iterator[str]:
         try:
             line = raw.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
-            raise DataError(f"{name}:{number}: not UTF-8 ({error.reason}). Convert the file: iconv -t UTF-8") from None
+            raise DataError(f"{name}:{number}: not UTF-8 ({error.reason}). Convert the file: iconv -f LATIN1 -t UTF-8") from None
         if "\r" in line and not returns:
             returns = True
             logger.warning(f"{name}:{number}: carriage returns within a line are blanks. If they end lines: tr '\\r' '\\n'")

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from fairseq_groc.data.text import checked, cleaner, cleaning, decoded, read_lines
@@ -23,6 +25,9 @@ def test_bad_text_is_refused_with_its_place(tmp_path, content, message):
         list(checked(read_lines(raw), str(raw)))
     with pytest.raises(DataError, match="none.txt: no such file"):
         list(read_lines(tmp_path / "none.txt"))
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="pipe: not a regular file: save what it gives in one"):
+        list(read_lines(tmp_path / "pipe"))
 
 
 def test_what_only_looks_reserved_is_text():
