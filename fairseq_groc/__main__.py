@@ -148,4 +148,8 @@ def _listed() -> str:
 
 if __name__ == "__main__":
     show_log(anew=True)
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.excepthook = lambda *_: None  # Python ends by the signal, as shells expect, and shows nothing
+        raise

@@ -7,6 +7,7 @@ import math
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -150,6 +151,16 @@ def test_a_reader_that_has_enough_is_no_error(corpus, models, tmp_path):
         process.stdout.close()
         error = process.stderr.read()
     assert process.returncode == 141 and "BrokenPipe" not in error and "Traceback" not in error
+
+
+def test_ctrl_c_ends_a_command_without_a_traceback(corpus, models):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}
+    with started(corpus, models, "-", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **pipes) as process:
+        process.stdin.write("the cat\n" * 20_000)  # more than a pipe holds: it is being read
+        process.stdin.flush()
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == ""
+    assert process.returncode == -signal.SIGINT  # so that a shell's loop ends, too
 
 
 def test_numbers_that_json_lacks(tmp_path):
