@@ -85,8 +85,7 @@ def check_place(option: str, path: Path) -> None:
 
 def why_no_file(path: Path) -> str:
     """Return what a path is that is no file."""
-    kind = "a folder, expected a file" if path.is_dir() else "not a regular file: save what it gives in one"
-    return kind if path.exists() else "no such file"
+    return "a folder, expected a file" if path.is_dir() else "no regular file: save it first" if path.exists() else "no such file"
 
 
 def chunks(path: Path) -> Iterator[bytes]:

@@ -48,8 +48,7 @@ def run(args: Namespace) -> None:
     _check(args)
     marks, clean = Unseparated(), cleaner(args.tokenize, args.lower)
     lines: Iterable[Line] = lines_of(args.text, args.field, args.context_fields, lambda text: marks.saw(clean(text)))
-    if not args.open_vocabulary:
-        lines = list(lines)  # bad input is refused before anything is scored
+    lines = lines if args.open_vocabulary else list(lines)  # bad input is refused before anything is scored
     hub = load(args.path, args.data, **adapter_options(args), **model_options(args))
     warn_of_cleaning(args.text, args.data, args.tokenize, args.lower)
     if args.limit_vocabulary:

@@ -26,7 +26,7 @@ def test_bad_text_is_refused_with_its_place(tmp_path, content, message):
     with pytest.raises(DataError, match="none.txt: no such file"):
         list(read_lines(tmp_path / "none.txt"))
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(DataError, match="pipe: not a regular file: save what it gives in one"):
+    with pytest.raises(DataError, match="pipe: no regular file: save it first"):
         list(read_lines(tmp_path / "pipe"))
 
 
