@@ -194,7 +194,7 @@ def _factor_cell(data: str, sizes: tuple[int, int, int, int, float], published: 
             "context_bias": "rows",
         }
         title = "".join(part.capitalize() for part in name.split("_"))
-        source = f"FactorCell (Jaech and Ostendorf 2018), Table 2: {title if reads == 0 or '_' in name else title + 'Cell'}"
+        source = f"FactorCell, Table 2: {title if reads == 0 or '_' in name else title + 'Cell'}"
         presets[f"factor_cell_lm_{data}_{name}"] = Preset(options, source, test=test)
     return presets
 
