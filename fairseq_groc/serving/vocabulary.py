@@ -100,7 +100,7 @@ class CallVocabularies:
         """Say which words score as ``<unk>``, of each once."""
         if new := self._not_named(words):
             how = " ".join(noted_cleaning(Path(self._data)))
-            alike = f" It was made with {how}: clean lines alike." if how else ""
+            alike = f" It was made with {how}: clean lines in the same way." if how else ""
             remedy = f"scored as <unk>. Add them: add_words, or --add-words.{alike}"
             logger.warning(f"{list_of(new)} not in the vocabulary of {self._data}: {remedy}")
 

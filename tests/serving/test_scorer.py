@@ -203,7 +203,7 @@ def test_an_unknown_word_is_named_once(make, caplog, monkeypatch, tmp_path):
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == 4 and "'gnu', 'emu' are not" in messages[0] and messages[1].startswith("'yak' is not in")
     assert "'auk'" in messages[2] and "'word19' and 5 more are not" in messages[3] and "DATA" in messages[0]
-    assert messages[0].endswith("It was made with --tokenize en --lower: clean lines alike.")
+    assert messages[0].endswith("It was made with --tokenize en --lower: clean lines in the same way.")
 
 
 def test_words_that_are_added_are_one_each_whatever_holds_them(make):
