@@ -75,7 +75,7 @@ def draw_bins(compared: Mapping[str, Sequence[Bin]], path: Path) -> None:
     axes.axhline(0, color="black", linewidth=0.8)
     axes.set_xticks([i + 0.4 - width / 2 for i in range(len(first))], ticks, fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set(xlabel="occurrences in the training text", ylabel="nats gained, median token")
+    axes.set(xlabel="occurrences in the training text", ylabel="nats that the model gains, median token")
     axes.legend(fontsize=9, frameon=False, title="compared with")
     save_figure(figure, path)
 
