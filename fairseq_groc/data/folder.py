@@ -59,7 +59,7 @@ def replacing(folder: Path) -> Iterator[Path]:
         DataError: another command writes the folder, or something cannot be read or written.
     """
     new = [path for path in (folder, *folder.parents) if not path.exists()]
-    scratch, left_with = folder / SCRATCH, "nothing was made, it is as it was"
+    scratch, left_with = folder / SCRATCH, "nothing was written to it"
     try:
         scratch.mkdir(parents=True, exist_ok=True)
         with _only_one(scratch):

@@ -152,7 +152,7 @@ def test_places_that_cannot_be_written_are_refused_before_the_work(preprocess, t
     assert f"--dest {text} is a file" in preprocess("--train", text, "--dest", text, code=1)
     assert "--dest -x: a folder whose name begins with -" in preprocess("--train", text, "--dest=-x", code=1)
     inside = text / "data"
-    assert f"{inside}: nothing was made" in preprocess("--train", text, "--dest", inside, code=1)
+    assert f"{inside}: nothing was written to it" in preprocess("--train", text, "--dest", inside, code=1)
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "train.bin").write_text("mine")
     assert "has train.bin, which preprocess did not make" in preprocess("--train", text, "--dest", "own", code=1)
