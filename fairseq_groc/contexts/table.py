@@ -117,5 +117,5 @@ def _lines(path: str) -> Iterator[str]:
             if "\x00" in line:
                 raise DataError(f"{path}:{number}: has a NUL character. Is the file whole, and is it UTF-8?")
             if re.search("[\udc80-\udcff]", line):  # a byte that is not
-                raise DataError(f"{path}:{number}: not UTF-8. Convert the file: iconv -f LATIN1 -t UTF-8")
+                raise DataError(f"{path}:{number}: not UTF-8. Convert the file: iconv -f ENCODING -t UTF-8")
             yield line.removesuffix("\n")

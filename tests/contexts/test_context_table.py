@@ -63,7 +63,7 @@ def test_numbers_are_read_as_python_does():
         (b"a\tb\nx\ty\nx\n", r"t\.tsv:3: has 1 cell, and the first row names 2 columns"),
         (b"a\tb\nx\ty\tz\n", r"t\.tsv:2: has 3 cells, and the first row names 2 columns"),
         (b"a\nx\ny\x00\n", r"t\.tsv:3: has a NUL character"),
-        (b"a\r\nx\r\ny\xff\r\n", r"t\.tsv:3: not UTF-8\. Convert the file: iconv -f LATIN1 -t UTF-8"),
+        (b"a\r\nx\r\ny\xff\r\n", r"t\.tsv:3: not UTF-8\. Convert the file: iconv -f ENCODING -t UTF-8"),
     ],
 )
 def test_mistakes_are_named(read, raw, message):
