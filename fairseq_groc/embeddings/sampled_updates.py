@@ -65,7 +65,7 @@ class Importance:
 
     def chances(self, count: int, mean: float) -> Tensor:
         """Return a chance for each of so many rows, *mean* on average or less; equal ones while nothing is known."""
-        if self._norms is None or len(self._norms) != count:
+        if self._norms is None:
             return torch.full((count,), mean)
         return (mean * self._norms / self._norms.mean().clamp(min=torch.finfo(torch.float32).tiny)).clamp(max=1)
 
@@ -73,7 +73,7 @@ class Importance:
         """Learn how large the gradient of each row is, (n, d)."""
         norms = gradients.float().norm(dim=1)  # in half precision sums of squares overflow
         known = norms.nan_to_num(0, 0, 0)
-        if self._norms is None or len(self._norms) != len(norms):
+        if self._norms is None:
             self._norms = known
         else:  # a step that AMP gives up teaches nothing
             self._norms.lerp_(known, (1 - MEMORY) * norms.isfinite().all())
@@ -92,10 +92,10 @@ class Refreshed:
         self.rows: DriftingRows | None = None
         self._number = -1
 
-    def at(self, number: int, count: int, compute: Callable[[], Tensor]) -> DriftingRows:
-        """Return the rows at an update, by its number: computed anew if it is time, or if there are not *count* of them."""
+    def at(self, number: int, compute: Callable[[], Tensor]) -> DriftingRows:
+        """Return the rows at an update, by its number: computed anew if it is time, once for all batches of the update."""
         due = number % self.interval == 0 and number != self._number
-        if self.rows is None or len(self.rows.rows) != count or due:
+        if self.rows is None or due:
             self.rows = None  # before the new ones: there are as many
             with torch.no_grad():
                 rows = compute()
@@ -161,7 +161,7 @@ class SampledUpdates:
         self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, number: int, mask: Tensor, chance: Tensor
     ) -> Tensor:
         """The same for given forms, a mask (F), and the chance that each had, (F)."""
-        kept = self.features.at(number, vocabulary.num_forms, lambda: embedding.surface.features(vocabulary))
+        kept = self.features.at(number, lambda: embedding.surface.features(vocabulary))
         chosen = mask.nonzero().squeeze(1)
         features = embedding.surface.features(vocabulary, chosen)
         with torch.autocast(features.device.type, enabled=False):

@@ -51,7 +51,7 @@ class SampledWords:
 
     def embed(self, embedding: CompositionalEmbedding, vocabulary: Vocabulary, step: Step) -> Tensor:
         """Return the embeddings of all words, (V, d), with gradient to those that are composed now."""
-        kept = self.embeddings.at(step.number, vocabulary.num_words, lambda: self._compose(embedding, vocabulary))
+        kept = self.embeddings.at(step.number, lambda: self._compose(embedding, vocabulary))
         chance = self.chances(vocabulary.num_words, step)
         drawn = torch.rand(len(chance), generator=generator(self.seed, step.number)).to(chance.device) < chance
         chosen = drawn.nonzero().squeeze(1).to(embedding.surface.projection.weight.device)

@@ -151,6 +151,11 @@ def test_features_are_stale_until_they_are_drawn_or_refreshed(embedding, vocabul
     torch.testing.assert_close(encoded[4], embedding.surface(vocabulary)[4], rtol=0, atol=1e-13)
     torch.testing.assert_close(embed(3), now, rtol=0, atol=1e-13)
 
+    kept = []
+    for _ in range(2):  # batches of one update share the rows, and the old ones go before the new are made
+        sampled.features.at(6, lambda: kept.append(sampled.features.rows) or embedding.surface.features(vocabulary))
+    assert kept == [None]
+
 
 def matrices_of(embedding, vocabulary, **updates):
     head = CompositionalOutput(4, OutputNetwork(4, 1, "relu", 0.0), "identity").double()
@@ -214,6 +219,7 @@ def test_large_gradients_in_half_precision_count_as_large():
     gradients[2] = 3e4
     sampled.importance.watch(gradients)
     assert sampled.importance._norms.argmax() == 2 and sampled.importance._norms.isfinite().all()
+    assert sampled.importance.chances(4, 0.3)[2] == 1  # no more, or its gradient would be divided by too much
     known = sampled.importance._norms.clone()
     sampled.importance.watch(gradients * float("inf"))
     torch.testing.assert_close(sampled.importance._norms, known)
