@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import settings as tried
 from hypothesis import strategies as st
 
-from fairseq_groc.adapters import CACHES, Adapter, AdapterSettings, Memory
+from fairseq_groc.adapters import CACHES, Adapter, AdapterSettings, Memory, unbounded
 from fairseq_groc.adapters import search as search_module
 from fairseq_groc.adapters.ngram import OpenedNGrams
 from fairseq_groc.adapters.ngram_file import WordNGrams
 from fairseq_groc.adapters.search import Search
+from fairseq_groc.adapters.store import EntryStore
 from fairseq_groc.dictionary import SPECIAL
 from fairseq_groc.modules.kneser_ney import train
 
@@ -183,6 +184,19 @@ def test_it_sums_to_one_also_with_extreme_states(chosen, scale, block, text):
     assert not bool(whole.isnan().any()) and not bool(at.isnan().any())
 
 
+def test_a_stream_of_many_entries_goes_to_disk_once_and_remembers_the_same(text, monkeypatch):
+    class Noted(EntryStore):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            made.append(self)
+
+    made, whole = [], adapted(SETTINGS["few neighbours"], text, 40)[0]
+    monkeypatch.setattr(unbounded, "EntryStore", Noted)
+    monkeypatch.setattr(unbounded, "IN_MEMORY", 10)
+    torch.testing.assert_close(adapted(SETTINGS["few neighbours"], text, 7)[0], whole, rtol=1e-6, atol=2e-6)
+    assert [one.count for one in made] == [39, 30, 39]
+
+
 @pytest.mark.parametrize("block", [1, 3, 7])
 def test_block_length_changes_nothing_where_the_index_of_faiss_searches(text, block, monkeypatch):
     pytest.importorskip("faiss")
@@ -238,8 +252,8 @@ def test_by_hand():
     # the last three: b (key 2), a (key 1), c (key 0); h = 3
     e = [math.exp(6), math.exp(3), 1.0]
     assert p[4, [b, a, c]].tolist() == pytest.approx([half + 0.5 * x / sum(e) for x in e])
-    unbounded = Memory(adapter_of(AdapterSettings(unbounded_weight=0.5, cache_neighbors=3)))
-    p = unbounded.see(h, tokens, PAD).adapt(lprobs.clone()).exp()[0]
+    nearest = Memory(adapter_of(AdapterSettings(unbounded_weight=0.5, cache_neighbors=3)))
+    p = nearest.see(h, tokens, PAD).adapt(lprobs.clone()).exp()[0]
     # the nearest three to 3: b at 1, and both a at 2, which is the bandwidth; c at 3 is too far
     e = [math.exp(-1 / 8), 2 * math.exp(-4 / 8)]
     assert p[4, [b, a]].tolist() == pytest.approx([half + 0.5 * x / sum(e) for x in e])
