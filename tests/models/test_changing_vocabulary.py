@@ -9,6 +9,7 @@ from decoders import DECODERS
 
 from fairseq_groc.adapters import Adapter, AdapterSettings
 from fairseq_groc.embeddings.rows import NewRows, WordRows
+from fairseq_groc.embeddings.sampled_updates import SampledUpdates
 from fairseq_groc.errors import DataError, LexiconError, OptionError
 from fairseq_groc.heads import HEADS
 from fairseq_groc.lexicon import Entry, NoLexicon, Relation
@@ -118,6 +119,8 @@ def test_changed_parameters_are_seen_after_words_were_added(models, lexicon):
     for changed in (model, reference):
         changed.decoder.matrices.embedding.compose.weight.data.mul_(-2)
     torch.testing.assert_close(lprobs_of(model), lprobs_of(reference), rtol=0, atol=1e-5)
+    model.decoder.matrices.sampled = SampledUpdates(0.3, 1, seed=1)  # of the words of the tables alone
+    model.decoder.matrices.begin_step(0, TOKENS)
     model.train()(TOKENS)[0][..., 4:10].sum().backward()  # and it can be trained
     assert all(p.grad is not None for p in model.decoder.matrices.parameters())
 
