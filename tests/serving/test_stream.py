@@ -4,6 +4,8 @@ import copy
 import math
 import random
 import threading
+import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
@@ -78,7 +80,9 @@ def test_copies_share_what_was_read(make, monkeypatch):
     scorer, passes = make("groc_lstm_lm", "tied", ALL), []
     scorer.decoder.encoder.register_forward_hook(lambda *_: passes.append(1) and None)
     stream = scorer.stream()
+    first = weakref.ref(stream._place)
     stream.score(["cat", "lion"])
+    assert first() is None  # a long stream holds the last place alone
     twins = [stream.copy() for _ in range(5)]
     found = [twin.score(word) for twin, word in zip(twins, ["cat", "lion", "swim", "run", "cat"], strict=True)]
     assert len(passes) == 3 and found[0] == found[4] and len(set(found)) == 4
@@ -291,3 +295,19 @@ def test_a_writer_that_is_interrupted_lets_readers_in():
     gate._changed.wait_for = lambda condition: wait_for(condition, 1)
     with gate.reading(), gate.reading():
         assert gate._readers == 2 and not gate._waiting
+
+
+def test_a_writer_that_waits_goes_before_new_readers():
+    gate, order = Gate(), []
+
+    def enter(kind):
+        with getattr(gate, kind)():
+            order.append(kind)
+
+    with ThreadPoolExecutor(2) as pool, gate.reading():
+        for waiting, kind in enumerate(("writing", "reading"), start=1):
+            pool.submit(enter, kind)
+            while not order and len(gate._changed._waiters) < waiting:
+                time.sleep(1e-3)
+        assert not order
+    assert order == ["writing", "reading"]
