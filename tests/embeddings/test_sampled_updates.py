@@ -200,6 +200,7 @@ def test_the_choice_depends_on_seed_and_update_alone():
     assert choices == [is_frozen(0.3, 7, n) for n in range(4000)] != [is_frozen(0.3, 8, n) for n in range(4000)]
     assert abs(sum(choices) / 4000 - 0.7) < 0.03  # four standard deviations
     assert not any(is_frozen(1.0, 7, n) for n in range(100))
+    assert len({is_frozen(0.3, 2**63 - 1, n) for n in range(50)}) == 2  # any seed that fairseq takes
 
 
 def test_evaluation_is_never_sampled_nor_stale(embedding, vocabulary):

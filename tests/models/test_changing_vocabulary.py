@@ -8,6 +8,7 @@ import torch
 from decoders import DECODERS
 
 from fairseq_groc.adapters import Adapter, AdapterSettings
+from fairseq_groc.dictionary import real_words
 from fairseq_groc.embeddings.rows import NewRows, WordRows
 from fairseq_groc.embeddings.sampled_updates import SampledUpdates
 from fairseq_groc.errors import DataError, LexiconError, OptionError
@@ -40,7 +41,7 @@ def models(model_of, stock_model):
         built[1].load_state_dict(built[0].state_dict())
         for model in built:
             new = torch.arange(len(model.decoder.dictionary)) >= 11
-            model.decoder.adapter = Adapter(adapters, model.decoder.real_words(), new)
+            model.decoder.adapter = Adapter(adapters, torch.tensor(real_words(model.decoder.dictionary.symbols)), new)
         return built
 
     return build

@@ -11,6 +11,7 @@ from fairseq_groc.lexicon import FileLexicon
 from fairseq_groc.lexicon.tables import Origin, build_tables
 from fairseq_groc.modules.packed_state import pack, unpack
 from fairseq_groc.modules.probabilities import LOG_ZERO
+from fairseq_groc.options import OPTIONS_VERSION
 from fairseq_groc.registry import Option
 
 pytestmark = pytest.mark.usefixtures("encoder_path")
@@ -122,7 +123,7 @@ def test_checkpoints_of_other_options_or_of_the_future_are_refused(model_of):
     model.decoder.origin = Origin("file-2", 3, 10)
     for change, message in [
         (lambda extra: extra["settings"].update(highway_layers=2), "--highway-layers 1 .checkpoint: 2."),
-        (lambda extra: extra.update(version=99), "version 99, newer than"),
+        (lambda extra: extra.update(version=OPTIONS_VERSION + 1), f"version {OPTIONS_VERSION + 1}, newer than"),
         (lambda extra: extra.update(lexicon="wordnet-1"), "come from another lexicon .file-2. than the checkpoint's .wordnet-1."),
         (lambda extra: extra.update(lexicon=f"wordnet-{'0a' * 8}-r3-d10"), "tables DATA --lexicon-path wordnet_nouns_first; or"),
     ]:
