@@ -181,7 +181,7 @@ def test_what_cannot_be_meant_is_one_line(preprocess, text, tmp_path, options, m
 
 def test_a_byte_order_mark_is_no_part_of_a_word(preprocess, tmp_path, caplog):
     raw, vocabulary = tmp_path / "raw.txt", tmp_path / "words.txt"
-    raw.write_bytes(b"\xef\xbb\xbfthe dog\nthe\n")
+    raw.write_bytes(b"\xef\xbb\xbf\xef\xbb\xbfthe dog\nthe\n")  # as of files that were put together, the first of them empty
     vocabulary.write_bytes(b"\xef\xbb\xbfthe 2\ndog 1\n")
     preprocess("--train", raw, "--dest", tmp_path / "data")
     preprocess("--train", raw, "--vocabulary", vocabulary, "--dest", tmp_path / "again")

@@ -254,6 +254,7 @@ def test_binarised_text_is_opened_alone_or_with_its_other_parts(binarised, dicti
         (".idx", 17, b"\4", "test.idx is cut or garbled"),  # type: another size
         (".idx", 20, b"\1", "test.idx is cut or garbled"),  # number of lines
         (".idx", 28, b"\xff", "test.idx is cut or garbled"),  # size of the first line
+        (".idx", 38, b"\1", "test.idx is cut or garbled"),  # where the first begins
         (".idx", 46, b"\1", "test.idx is cut or garbled"),  # where the second begins
     ],
 )
