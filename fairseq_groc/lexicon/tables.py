@@ -135,7 +135,7 @@ def build_tables(
         words: the V entries of the dictionary, in its order
         sources: of the lexicon, as ``Origin`` has them
     """
-    forms = {word: i for i, word in reversed(list(enumerate(words)))}  # the first of equal entries
+    forms = {word: i for i, word in enumerate(words)}
     spellings = list(map(spelling, words))
 
     def form_of(word: str) -> int:

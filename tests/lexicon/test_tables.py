@@ -95,11 +95,6 @@ def test_forms_are_utf8_and_undecodable_bytes_survive():
     assert tables.forms() == ["naïve".encode(), "\N{GRINNING FACE}".encode(), b"d\xffg", b""]
 
 
-def test_every_word_has_its_own_form_even_if_the_dictionary_repeats_one(lexicon):
-    words = ["cat", "cat", "dog"]  # fairseq allows it in a dict.txt with #fairseq:overwrite
-    assert build_tables(words, lexicon).forms()[:3] == [b"cat", b"cat", b"dog"]
-
-
 def test_spellings_alone_are_what_an_empty_lexicon_gives():
     words = ["<s>", "the", "c\u00e4t", "\udcff", "the"]
     made, expected = tables_of_spellings(words), build_tables(words, NoLexicon())
