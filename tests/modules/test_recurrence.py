@@ -57,8 +57,10 @@ def outcome(function, leaves):
     """Return h, m and the gradients of a sum in which every number of both counts by another weight."""
     h, m = function(*leaves)
     torch.manual_seed(3)
-    total = (h * torch.randn_like(h)).sum() + (m * torch.randn_like(m)).sum()
-    grads = torch.autograd.grad(total, leaves, allow_unused=True)
+    weights = torch.randn_like(h), torch.randn_like(m)
+    before = [one.clone() for one in weights]
+    grads = torch.autograd.grad((h, m), leaves, weights, allow_unused=True)
+    assert all(map(torch.equal, weights, before))
     return h, m, dict(zip(NAMES, grads, strict=False))
 
 
