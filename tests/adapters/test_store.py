@@ -14,7 +14,7 @@ import torch
 
 from fairseq_groc.adapters import search as search_module
 from fairseq_groc.adapters.search import Search
-from fairseq_groc.adapters.store import Entries, EntryStore
+from fairseq_groc.adapters.store import HEADER, Entries, EntryStore
 from fairseq_groc.errors import CacheError
 
 KEYS = np.random.default_rng(1).normal(size=(300, 6)).astype(np.float32)
@@ -49,13 +49,16 @@ def test_what_was_not_committed_is_cut_off(store):
     assert np.array_equal(again.entries()[1], WORDS)
 
 
-def test_a_reader_leaves_a_writer_alone(store):
+def test_a_reader_leaves_a_writer_alone(store, tmp_path):
     store.append(KEYS[200:250], WORDS[200:250])
     reader = EntryStore(store.folder, 6, ABOUT, reading=True)
     assert reader.count == 200 and np.array_equal(reader.entries()[1], WORDS[:200])
     store.append(KEYS[250:], WORDS[250:])
     assert store.commit() == 300
     assert np.array_equal(EntryStore(store.folder, 6, ABOUT).entries()[0], KEYS)
+    header = EntryStore(tmp_path / "empty", 6, ABOUT).folder / HEADER
+    file = header.stat().st_ino
+    assert EntryStore(header.parent, 6, ABOUT, reading=True).count == 0 and header.stat().st_ino == file
 
 
 def test_a_killed_writer_loses_nothing_that_it_reported(tmp_path):
