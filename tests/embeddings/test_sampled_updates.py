@@ -93,7 +93,7 @@ def test_the_expected_gradient_is_that_of_a_full_update(embedding, vocabulary, g
 
 
 def test_forms_are_drawn_as_often_as_their_chance_says(vocabulary):
-    sampled, words = SampledUpdates(0.3, 7, seed=1), torch.tensor([4])
+    sampled, words = SampledUpdates(0.3, 1, seed=1), torch.tensor([4])
     sampled.importance.watch(torch.rand(vocabulary.num_forms, 3))
     sampled.importance.watch(torch.full((vocabulary.num_forms, 3), float("nan")))  # teaches nothing
     parts = [vocabulary.relations(), vocabulary.definitions()]
@@ -105,6 +105,8 @@ def test_forms_are_drawn_as_often_as_their_chance_says(vocabulary):
     others[words] = False
     assert chance[4] == 1 and bool((chance >= part).all()) and (part > 0).sum() > 2
     assert 0.075 <= chance[others].min() < chance[others].max() and chance[others].mean() < 0.4
+    _, even = SampledUpdates(0.3, 1, seed=1).choose(vocabulary, parts, Step(0, words))
+    torch.testing.assert_close(even[others], torch.full_like(even[others], 0.3))
 
 
 def test_chances_of_parts_are_shares_of_each_bag(vocabulary):
