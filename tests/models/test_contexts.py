@@ -230,6 +230,8 @@ def test_each_of_the_papers_models_is_the_next_without_one_part(model_of, tokens
 def test_numbers_and_cycles(model_of, tokens):
     model = model_of(WORDS, "tied", schema=MORE, **options("shift"))
     embedding = model.decoder.contexts.embedding
+    embedding.begin()  # numbers with b = 1, as in the released program
+    assert not embedding.joint.bias.any() and all(bool((layer.bias == 1).all()) for layer in embedding.numeric)
 
     def vector(topic, year, hour):
         return embedding(torch.tensor([[topic]]), torch.tensor([[year, hour]], dtype=torch.float64))
