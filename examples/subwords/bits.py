@@ -14,8 +14,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from fairseq_groc.arguments import add_adapter_arguments, add_model
 from fairseq_groc.dictionary import EOS
 from fairseq_groc.evaluation.loading import adapter_options, data_lexicon, load, model_options, open_split
@@ -53,7 +51,7 @@ def of_data(args: argparse.Namespace, lines: list[str]) -> tuple[Costs, int, flo
     began = time.perf_counter()
     found = score(hub.models[0], dataset, Place(1, args.tokens_per_sample))
     seconds = time.perf_counter() - began
-    targets, nats = torch.cat(found.targets).tolist(), (-torch.cat(found.adapted)).double().tolist()
+    targets, nats = found.targets.tolist(), (-found.adapted).double().tolist()
     symbols = hub.task.dictionary.symbols
     costs: Costs = []
     for line, (tokens, paid) in zip(lines, by_lines(targets, nats), strict=True):

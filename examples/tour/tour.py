@@ -112,7 +112,7 @@ def adapt(work):
     reader.task.load_dataset("test")
     # one pass gives both: each word is scored by the model alone and with the cache, which has not seen it yet
     scores = score(reader.models[0], reader.task.dataset("test"), Place(streams=1, block=100))
-    alone, adapted = (math.exp(-torch.cat(part).mean()) for part in (scores.own, scores.adapted))
+    alone, adapted = (math.exp(-part.mean()) for part in (scores.own, scores.adapted))
     print(f"{len(definitions)} definitions of birds: perplexity {alone:.1f}, with a cache of the words before {adapted:.1f}")
 
 

@@ -5,8 +5,6 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from fairseq_groc.arguments import add_lexicon_path, add_out, add_text, natural, share
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import OptionError
@@ -54,7 +52,7 @@ def measured(model: Any, dataset: StreamDataset, place: Place, lexicon: ThinnedL
     matrices = decoder.matrices
     vocabulary = vocabulary_of_tables(tables, decoder.settings, matrices.vocabulary.spelled)
     matrices.vocabulary = vocabulary.to(matrices.impossible.device)
-    lprobs, num_words = torch.cat(score(model, dataset, place).adapted), int(decoder.real_words().sum())
+    lprobs, num_words = score(model, dataset, place).adapted, int(decoder.real_words().sum())
     covered = {part: number / num_words for part, number in tables.coverage().items()}
     return {"share": lexicon.share, **covered, "perplexity": perplexity(float(-lprobs.double().sum()), len(lprobs))}
 

@@ -4,12 +4,14 @@ import logging
 import multiprocessing
 import time
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from fairseq.utils import import_user_module
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fairseq_groc.arguments import (
@@ -28,11 +30,11 @@ from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.data.text import read_lines
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.characters import BYTE, MARKS, Pieces, Size, check_raw, check_symbol, pieces_of, raw_lines, size_of
-from fairseq_groc.evaluation.line_losses import added, sums_by_line, write_losses
+from fairseq_groc.evaluation.line_losses import sums_by_line, write_losses
 from fairseq_groc.evaluation.loading import open_model, read_split
-from fairseq_groc.evaluation.report import add, perplexities, tally, text_table, texts_table
+from fairseq_groc.evaluation.report import parts_of, perplexities, text_table, texts_table
 from fairseq_groc.evaluation.results import write_json
-from fairseq_groc.evaluation.scoring import Place, score
+from fairseq_groc.evaluation.scoring import Place, TokenScores, score
 from fairseq_groc.files import check_place, digest
 from fairseq_groc.logs import begin_worker
 
@@ -81,13 +83,19 @@ def run(args: Namespace) -> None:
     else:
         with multiprocessing.get_context("spawn").Pool(args.workers, begin_worker, (args.verbose,)) as pool:
             shares = pool.starmap(share, [(args, worker) for worker in range(args.workers)])
-    of_texts = {name: [found[name] for found in shares] for name in texts}
-    reports = {name: make_report(args, split, of_texts[name]) for name, split in texts.items()}
+    first = shares[0]
+    of_texts = {name: all_scores([found[name]["scores"] for found in shares]) for name in texts}
+    parts = {name: parts_of(scores.targets, first[name]["known"], first[name]["unk"]) for name, scores in of_texts.items()}
+    reports = {
+        name: make_report(args, split, of_texts[name], parts[name], [found[name] for found in shares])
+        for name, split in texts.items()
+    }
     print(texts_table(reports) if named else "\n".join(text_table(report) for report in reports.values()))
     for name, report in reports.items():
-        print_notes(f"{name}: " if named else "", report, of_texts[name][0]["pieces"])
+        print_notes(f"{name}: " if named else "", report, first[name]["pieces"])
     for name, path in losses.items():
-        write_losses(path, added([found["lines"] for found in of_texts[name]]), of_texts[name][0]["words"])
+        sums = sums_by_line(of_texts[name].adapted, of_texts[name].places, parts[name], first[name]["ends"])
+        write_losses(path, sums, first[name]["words"])
     if args.out:
         write_json(args.out, {"texts": reports} if named else next(iter(reports.values())))
     for report in reports.values():
@@ -133,24 +141,22 @@ def share_of(args: Namespace, hub: Any, dataset: StreamDataset, known: Tensor, w
         known: mask (V) of the words that the training text has
     """
     task, decoder = hub.task, hub.models[0].decoder
-    block, unk, symbols = task.block_length(), task.dictionary.unk(), task.dictionary.symbols
+    block, symbols = task.block_length(), task.dictionary.symbols
     pieces = None if args.raw or args.remove_bpe else pieces_of(symbols)
     size = None if pieces or worker else text_size(args, dataset)
     place, possible = Place(args.streams, block, worker, args.workers), ~decoder.matrices.impossible.cpu()
     began = time.perf_counter()
     scores = score(hub.models[0], dataset, place, args.verify_normalization, decoder.real_words().cpu() & ~known)
     seconds = time.perf_counter() - began
-    targets, adapted, own, places = (torch.cat(part) for part in (scores.targets, scores.adapted, scores.own, scores.places))
     return {
-        "sums": tally(targets, adapted, own, known, unk),
-        "lines": sums_by_line(targets, adapted, places, dataset.sizes, known, unk) if args.losses else {},
+        "scores": [part.numpy() for part in scores],  # whole to another process: tensors would go by shared memory
+        "known": known,
+        "unk": task.dictionary.unk(),
+        "ends": dataset.ends,
         "words": list(raw_lines(dataset.lines, symbols)) if args.losses and worker == 0 else [],
         "size": size,
         "pieces": pieces,
         "text": dataset.num_tokens_total,
-        "error": scores.error,
-        "verified": scores.verified,
-        "new_mass": scores.mass,
         "vocabulary": int(possible.sum()),
         "known_vocabulary": int((known & possible).sum()),
         "adapters": decoder.adapter.settings.values() if decoder.adapter else {},
@@ -196,27 +202,32 @@ def known_mask(data: Path, dictionary: Any) -> Tensor:
     return torch.from_numpy(known)
 
 
-def make_report(args: Namespace, split: str, shares: list[dict[str, Any]]) -> dict[str, Any]:
-    """Put the workers' shares of a text together.
+def all_scores(shares: Sequence[Sequence[NDArray[Any]]]) -> TokenScores:
+    """Return the workers' scores of a text, one share after the other."""
+    return TokenScores(*(torch.from_numpy(np.concatenate(parts)) for parts in zip(*shares, strict=True)))
+
+
+def make_report(
+    args: Namespace, split: str, scores: TokenScores, parts: dict[str, Tensor], shares: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Put together what is known of a text and its scores.
 
     Raises:
         DataError: the tokens scored are not the text's.
     """
-    first = shares[0]
-    sums = add([s["sums"] for s in shares])
-    if sums["all"]["tokens"] != first["text"]:
-        raise DataError(f"{sums['all']['tokens']:,} tokens were scored of a text of {first['text']:,}: this is a bug, report it")
-    if sums["unk"]["tokens"]:
+    first, tokens, unknown = shares[0], len(scores.targets), int(parts["unk"].sum())
+    if tokens != first["text"]:
+        raise DataError(f"{tokens:,} tokens were scored of a text of {first['text']:,}: this is a bug, report it")
+    if unknown:
         logger.warning(
-            f"{sums['unk']['tokens']:,} tokens are <unk>: bits per character are comparable only over vocabularies "
-            "that have all words"
+            f"{unknown:,} tokens are <unk>: bits per character are comparable only over vocabularies that have all words"
         )
     report = {
         "tokens_in_text": first["text"],
-        "tokens_scored": sums["all"]["tokens"],
-        **perplexities(sums, first["size"]),
+        "tokens_scored": tokens,
+        **perplexities(scores.adapted, scores.own, parts, first["size"]),
         "seconds_of_scoring": max(s["seconds"] for s in shares),
-        "unknown_tokens": sums["unk"]["tokens"],
+        "unknown_tokens": unknown,
         "vocabulary": first["vocabulary"],
         "vocabulary_of_training": first["known_vocabulary"],
         "settings": {
@@ -234,8 +245,7 @@ def make_report(args: Namespace, split: str, shares: list[dict[str, Any]]) -> di
         "data": {"path": args.data, "sha256": digest(Path(args.data, f"{split}.bin"), Path(args.data, "dict.txt"))},
     }
     if args.verify_normalization:
-        report["largest_sum_error"] = float(torch.tensor([s["error"] for s in shares]).double().max())  # NaN stays
-        report["verified_positions"] = sum(s["verified"] for s in shares)
-        mass = sum(s["new_mass"] for s in shares) / max(report["verified_positions"], 1)
-        report["new_mass"], report["model_new_mass"] = mass.tolist()
+        report["largest_sum_error"] = float((1 - scores.sums).abs().max())  # NaN stays
+        report["verified_positions"] = len(scores.sums)
+        report["new_mass"], report["model_new_mass"] = scores.masses.mean(0).tolist()
     return report

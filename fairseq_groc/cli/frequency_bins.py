@@ -14,7 +14,7 @@ from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.bins import EDGES, Bin, bins_table, by_frequency, draw_bins
 from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.results import write_json
-from fairseq_groc.evaluation.scoring import Place, TokenScores, score
+from fairseq_groc.evaluation.scoring import Place, score
 from fairseq_groc.modules.probabilities import is_impossible
 
 
@@ -69,5 +69,5 @@ def occurrences(folder: Path, task: Any) -> Tensor:
 def log_probabilities(args: Namespace, path: str) -> tuple[Any, Tensor, Tensor]:
     """Return a checkpoint's task, the targets of the text, (n), and their log-probabilities, (n)."""
     hub, dataset = open_split(Namespace(**{**vars(args), "path": path}))
-    found: TokenScores = score(hub.models[0], dataset, Place(1, hub.task.block_length()))
-    return hub.task, torch.cat(found.targets), torch.cat(found.adapted)
+    found = score(hub.models[0], dataset, Place(1, hub.task.block_length()))
+    return hub.task, found.targets, found.adapted

@@ -107,8 +107,8 @@ class StreamDataset(FairseqDataset):
         self.dictionary = dictionary
         self.independent_lines = independent_lines
         self.contexts = contexts
-        self._ends = np.cumsum(np.asarray(lines.sizes, dtype=np.int64))
-        self.num_tokens_total = int(self._ends[-1]) if len(self._ends) else 0
+        self.ends = np.cumsum(np.asarray(lines.sizes, dtype=np.int64))  # of lines
+        self.num_tokens_total = int(self.ends[-1]) if len(self.ends) else 0
         if self.num_tokens_total == 0:
             raise DataError(f"split '{name}' holds no text. Preprocess it again or leave it out.")
         if contexts is not None and len(contexts.index) not in (1, len(lines)):
@@ -140,7 +140,7 @@ class StreamDataset(FairseqDataset):
         sizes = np.asarray(self.lines.sizes)
         rng = np.random.default_rng((seed, epoch))
         order = similar_lengths(sizes, batch_size * num_shards, rng) if shuffle else np.argsort(-sizes, kind="stable")
-        spans = list(zip((self._ends - sizes).tolist(), self._ends.tolist(), strict=True))
+        spans = list(zip((self.ends - sizes).tolist(), self.ends.tolist(), strict=True))
         return plan_lines(self.name, epoch, spans, batch_size, num_shards, block, order.tolist())
 
     def tokens(self, begin: int, end: int) -> torch.Tensor:
@@ -182,13 +182,13 @@ class StreamDataset(FairseqDataset):
             steps = np.arange(plan.block.end - plan.block.begin)
             begins, ends = np.array(plan.rows).T[:, :, None]
             positions = np.clip(begins + steps, 0, np.maximum(ends - 1, 0))  # where there is no target, the last one's line
-        return {"context": self.contexts.of_lines(np.searchsorted(self._ends, positions, side="right"))}
+        return {"context": self.contexts.of_lines(np.searchsorted(self.ends, positions, side="right"))}
 
     def _ids(self, plan: BatchPlan) -> list[int]:
         """Return what fairseq prints beside the words: a stream's first token, or a line's number (-1 for no line)."""
         if not self.independent_lines:
             return list(plan.streams)
-        numbers = np.searchsorted(self._ends, plan.streams, side="right").tolist()
+        numbers = np.searchsorted(self.ends, plan.streams, side="right").tolist()
         return [-1 if row == (0, 0) else number for row, number in zip(plan.rows, numbers, strict=True)]
 
     def _check(self) -> None:
@@ -204,8 +204,8 @@ class StreamDataset(FairseqDataset):
                     "be predicted. Remove it from the raw text and preprocess again."
                 )
         ends = np.flatnonzero(self.text == self.dictionary.eos())
-        lines = np.searchsorted(self._ends, ends, side="right")
-        if len(within := lines[ends != self._ends[lines] - 1]):
+        lines = np.searchsorted(self.ends, ends, side="right")
+        if len(within := lines[ends != self.ends[lines] - 1]):
             raise DataError(
                 f"split '{self.name}', line {within[0] + 1}: contains {self.dictionary.eos_word} as a word, which means the end "
                 "of a line. Remove it from the raw text and preprocess again."

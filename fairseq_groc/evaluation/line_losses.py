@@ -3,10 +3,8 @@
 L: lines; n: tokens.
 """
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,9 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairseq_groc.errors import DataError, number_in, shown
-from fairseq_groc.evaluation.report import parts_of
+from fairseq_groc.evaluation.report import losses_of
 from fairseq_groc.files import replace_file
-from fairseq_groc.modules.probabilities import is_impossible
 
 PARTS = ("all", "known", "new")  # of the tokens, </s> at line ends among them; <unk> is in all alone
 TOKENS, NATS = "_tokens", "_nats"
@@ -28,29 +25,21 @@ EXPECTED = "Expected a file of python -m fairseq_groc evaluate --losses"
 Sums = dict[str, NDArray[np.float64]]  # by column, (L)
 
 
-def sums_by_line(targets: Tensor, adapted: Tensor, places: Tensor, sizes: NDArray[Any], known: Tensor, unk: int) -> Sums:
-    """Return the tokens and the losses of every line, nats; those of several workers are added up.
+def sums_by_line(adapted: Tensor, places: Tensor, parts: Mapping[str, Tensor], ends: NDArray[np.int64]) -> Sums:
+    """Return the tokens and the losses of every line, nats.
 
     Args:
-        targets, adapted, places: as in ``TokenScores``, (n) each
-        sizes: tokens of each line, (L)
-        known: mask (V) of the words that the training text has
-        unk: the number of ``<unk>``
+        adapted, places: as in ``TokenScores``, (n) each
+        parts: of the tokens, as ``report.parts_of`` has them
+        ends: of the lines in the text, (L)
     """
-    lines = torch.searchsorted(torch.as_tensor(np.cumsum(sizes)), places, right=True)
-    losses = torch.where(is_impossible(adapted), math.inf, -adapted.double())
+    lines = torch.searchsorted(torch.from_numpy(ends), places, right=True)
     sums: Sums = {}
-    for part, chosen in parts_of(targets, known, unk).items():
-        if part in PARTS:
-            sums[part + TOKENS] = torch.bincount(lines[chosen], minlength=len(sizes)).double().numpy()
-            nats = torch.zeros(len(sizes), dtype=torch.float64)
-            sums[part + NATS] = nats.index_add_(0, lines[chosen], losses[chosen]).numpy()
+    for part in PARTS:
+        own, losses = lines[parts[part]], losses_of(adapted[parts[part]])
+        sums[part + TOKENS] = torch.bincount(own, minlength=len(ends)).double().numpy()
+        sums[part + NATS] = torch.bincount(own, losses, len(ends)).numpy()
     return sums
-
-
-def added(sums: Sequence[Sums]) -> Sums:
-    """Return the sums of several workers."""
-    return {name: np.sum([of[name] for of in sums], axis=0) for name in FIGURES}
 
 
 def write_losses(path: Path, sums: Sums, words: Iterable[str]) -> None:

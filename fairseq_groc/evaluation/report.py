@@ -15,56 +15,43 @@ from fairseq_groc.modules.probabilities import is_impossible, perplexity
 PARTS = {"all": "overall", "known": "known words", "new": "new words", "unk": "<unk>"}
 
 
-def tally(targets: Tensor, adapted: Tensor, own: Tensor, known: Tensor, unk: int) -> dict[str, dict[str, Any]]:
-    """Return sums over all tokens, those of known words, of new ones and of ``<unk>``; workers' are added up.
+def parts_of(targets: Tensor, known: Tensor, unk: int) -> dict[str, Tensor]:
+    """Return the masks (n) of the parts of a report.
 
     Args:
-        targets, adapted, own: as in ``TokenScores``, (n) each
+        targets: (n)
         known: mask (V) of the words that the training text has
         unk: the number of ``<unk>``, which is no word, known or new
     """
-    parts = parts_of(targets, known, unk)
-    return {name: _sums(adapted[chosen].double(), own[chosen].double()) for name, chosen in parts.items()}
-
-
-def parts_of(targets: Tensor, known: Tensor, unk: int) -> dict[str, Tensor]:
-    """Return the masks (n) of the parts of a report, for what ``tally`` takes."""
     is_known, is_unk = known[targets], targets == unk
     return {"all": torch.ones_like(is_unk), "known": is_known & ~is_unk, "new": ~is_known & ~is_unk, "unk": is_unk}
 
 
-def _sums(adapted: Tensor, own: Tensor) -> dict[str, Any]:
-    sums: dict[str, Any] = {"tokens": len(adapted)}
-    for name, lprobs in (("", adapted), ("model_", own)):
-        impossible = is_impossible(lprobs)
-        sums |= {f"{name}nats": float(-lprobs[~impossible].sum()), f"{name}impossible": int(impossible.sum())}
-    return sums
+def losses_of(lprobs: Tensor) -> Tensor:
+    """Return the losses of log-probabilities, nats in double precision; infinite where a token is impossible."""
+    return torch.where(is_impossible(lprobs), math.inf, -lprobs.double())
 
 
-def add(tallies: list[dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """Return the sums of several workers."""
-    return {part: {key: sum(t[part][key] for t in tallies) for key in tallies[0][part]} for part in tallies[0]}
-
-
-def perplexities(sums: dict[str, dict[str, Any]], size: Size | None) -> dict[str, Any]:
-    """Return perplexities, shares, and bits per character and byte; infinite where a token is impossible.
+def perplexities(adapted: Tensor, own: Tensor, parts: Mapping[str, Tensor], size: Size | None) -> dict[str, Any]:
+    """Return perplexities and shares of parts, bits per character and byte of all; infinite where a token is impossible.
 
     Args:
+        adapted, own: as in ``TokenScores``, (n) each
+        parts: of the tokens, as ``parts_of`` has them
         size: of the raw text; None: nobody knows, and there are no bits per character and byte
     """
-    whole = sums["all"]
+    losses, of_model = losses_of(adapted), losses_of(own)
     report: dict[str, Any] = {}
-    for part, s in sums.items():
-        share = s["tokens"] / max(whole["tokens"], 1)
+    for part, chosen in parts.items():
+        tokens = int(chosen.sum())
         report[part] = {
-            "tokens": s["tokens"],
-            "share": share,
-            "impossible": s["impossible"],
-            "perplexity": _perplexity(s["nats"], s["impossible"], s["tokens"]),
-            "model_perplexity": _perplexity(s["model_nats"], s["model_impossible"], s["tokens"]),
+            "tokens": tokens,
+            "share": tokens / max(len(losses), 1),
+            "impossible": int(losses[chosen].isinf().sum()),
+            "perplexity": perplexity(float(losses[chosen].sum()), tokens),
+            "model_perplexity": perplexity(float(of_model[chosen].sum()), tokens),
         }
-    bits = math.inf if whole["impossible"] else whole["nats"] / math.log(2)
-    characters, total = size or (None, None)
+    bits, (characters, total) = float(losses.sum()) / math.log(2), size or (None, None)
     return {
         **report,
         "characters": characters,
@@ -72,12 +59,6 @@ def perplexities(sums: dict[str, dict[str, Any]], size: Size | None) -> dict[str
         "bits_per_character": bits / characters if characters else None,
         "bits_per_byte": bits / total if total else None,
     }
-
-
-def _perplexity(nats: float, impossible: int, tokens: int) -> float:
-    if not tokens:
-        return math.nan
-    return math.inf if impossible else perplexity(nats, tokens)
 
 
 def text_table(report: dict[str, Any]) -> str:

@@ -1,11 +1,11 @@
 """One pass of a model over a text.
 
-n: tokens; B: streams; T: positions of a block; V: vocabulary.
+n: tokens; m: those whose distributions are verified; B: streams; T: positions of a block; V: vocabulary.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from fairseq import utils
@@ -15,6 +15,8 @@ from tqdm import tqdm
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import OptionError
 from fairseq_groc.modules.probabilities import numbers_of
+
+NO_WORDS = torch.zeros(0, dtype=torch.long)
 
 
 @dataclass
@@ -54,67 +56,52 @@ def blocks(model: Any, dataset: StreamDataset, place: Place, begin: int = 0) -> 
         yield {**sample, "rows": plan.rows}
 
 
-@dataclass
-class TokenScores:
-    """What a pass found of every token.
+class TokenScores(NamedTuple):
+    """What a pass found of every token, in the order in which they were read.
 
     Args:
         targets: (n)
         places: of these in the text, (n)
         adapted: log-probabilities of the adapted model, (n)
         own: of the model alone, (n)
-        error: largest |1 - sum| over the positions that were verified
-        verified: how many these were
-        mass: what the adapted model and the model alone gave to the words asked for there, summed over these positions, (2)
+        sums: of the adapted model's probabilities at the positions that were verified, (m)
+        masses: what the adapted model and the model alone gave there to the words asked for, (m, 2)
     """
 
-    targets: list[Tensor] = field(default_factory=list)
-    places: list[Tensor] = field(default_factory=list)
-    adapted: list[Tensor] = field(default_factory=list)
-    own: list[Tensor] = field(default_factory=list)
-    error: float = 0.0
-    verified: int = 0
-    mass: Tensor = field(default_factory=lambda: torch.zeros(2, dtype=torch.float64))
+    targets: Tensor
+    places: Tensor
+    adapted: Tensor
+    own: Tensor
+    sums: Tensor
+    masses: Tensor
 
 
 @torch.no_grad()
-def score(model: Any, dataset: StreamDataset, place: Place, verify_every: int = 0, chosen: Tensor | None = None) -> TokenScores:
+def score(model: Any, dataset: StreamDataset, place: Place, verify_every: int = 0, chosen: Tensor = NO_WORDS) -> TokenScores:
     """Score every token of a worker's streams at the targets alone.
 
     Raises:
         DataError: a score is not a number.
 
     Args:
-        verify_every: of so many blocks one is scored by its full distributions instead, whose sums are checked; 0: none
+        verify_every: of so many blocks one is scored by its full distributions instead, whose sums are kept; 0: none
         chosen: mask (V) of those words whose mass is wanted of these
     """
-    scores, padding = TokenScores(), dataset.dictionary.pad()
+    padding = dataset.dictionary.pad()
+    parts: list[tuple[Tensor, ...]] = []
     for number, sample in enumerate(blocks(model, dataset, place)):
         target, real = sample["target"], sample["target"] != padding
+        places = torch.cat([torch.arange(begin, end) for begin, end in sample["rows"]])
+        sums, masses = torch.zeros(0, dtype=torch.float64), torch.zeros(0, 2, dtype=torch.float64)
         if verify_every and number % verify_every == 0:
-            adapted, own = _by_full_distributions(model, sample, real, chosen, scores)
+            output = model(**sample["net_input"])
+            both = model.get_normalized_probs(output, log_probs=True), torch.log_softmax(output[0].float(), -1)  # (B, T, V)
+            of_adapted, of_own = (lprobs[real].double().exp() for lprobs in both)
+            sums, masses = of_adapted.sum(1), torch.stack([of[:, chosen].sum(1) for of in (of_adapted, of_own)], dim=1)
+            adapted, own = (lprobs.gather(2, target.unsqueeze(2))[..., 0] for lprobs in both)
         else:
             losses = model.decoder.losses(*model.decoder.without_scores(model, sample["net_input"]), target)
             adapted, own = (-part for part in losses)
-        scores.places += [torch.arange(begin, end) for begin, end in sample["rows"]]
-        scores.targets.append(target[real].cpu())
-        scores.adapted.append(numbers_of("adapted model", adapted)[real].cpu())
-        scores.own.append(numbers_of("model", own)[real].cpu())
-    return scores
-
-
-def _by_full_distributions(
-    model: Any, sample: dict[str, Any], real: Tensor, chosen: Tensor | None, scores: TokenScores
-) -> tuple[Tensor, Tensor]:
-    """Return the log-probabilities of the targets, (B, T), of the adapted model and the model alone."""
-    output = model(**sample["net_input"])
-    own = torch.log_softmax(output[0].float(), -1)
-    adapted = model.get_normalized_probs(output, log_probs=True)
-    probabilities = [lprobs[real].double().exp() for lprobs in (adapted, own)]
-    error = (1 - probabilities[0].sum(-1)).abs()
-    if len(error):
-        scores.error = float(torch.maximum(torch.tensor(scores.error).double(), error.max()))  # NaN stays
-    scores.verified += len(error)
-    if chosen is not None:
-        scores.mass += torch.stack([of[:, chosen].sum() for of in probabilities]).cpu()
-    return tuple(lprobs.gather(2, sample["target"].unsqueeze(2))[..., 0] for lprobs in (adapted, own))  # type: ignore[return-value]
+        found = target[real], places, numbers_of("adapted model", adapted)[real], numbers_of("model", own)[real], sums, masses
+        parts.append(tuple(part.cpu() for part in found))
+    return TokenScores(*map(torch.cat, zip(*parts, strict=True)))

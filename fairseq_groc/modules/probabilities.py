@@ -44,9 +44,9 @@ def numbers_of(name: str, lprobs: Tensor) -> Tensor:
 
 
 def perplexity(nats: float, tokens: int) -> float:
-    """Return the perplexity of so many tokens whose losses, in nats, add up to *nats*; infinite where a float cannot hold it."""
+    """Return the perplexity of tokens whose losses, in nats, add up to *nats*: infinite beyond a float, NaN of no token."""
     try:
-        return math.exp(nats / tokens)
+        return math.exp(nats / tokens) if tokens else math.nan
     except OverflowError:
         return math.inf
 
