@@ -102,7 +102,7 @@ def add_texts(parser: argparse.ArgumentParser, split: str = "test") -> None:
 
 
 def named_texts(splits: Sequence[str]) -> dict[str, str]:
-    """Return the splits of ``--split`` by name.
+    """Return the splits of ``--split`` by name; one alone that was given none has none (""), nor have its results.
 
     Raises:
         OptionError: a name that two have, or that no file can have.
@@ -112,7 +112,7 @@ def named_texts(splits: Sequence[str]) -> dict[str, str]:
     for name, split in found.items():
         if "/" in name or "," in split:
             raise OptionError(f"--split {name}={split}: expected {expected}, and a blank between two")
-    return found
+    return found if len(splits) > 1 or "=" in splits[0] else {"": splits[0]}
 
 
 def named(option: str, given: Sequence[str], expected: str, name_of: Callable[[str], str] = lambda value: "") -> dict[str, str]:
@@ -132,11 +132,6 @@ def named(option: str, given: Sequence[str], expected: str, name_of: Callable[[s
             raise OptionError(f"{option} {one}: {reason}")
         found[name] = value
     return found
-
-
-def by_name(splits: Sequence[str]) -> bool:
-    """Say whether results go by the texts' names: there are several, or one that was given a name."""
-    return len(splits) > 1 or "=" in splits[0]
 
 
 def beside(path: Path, name: str) -> Path:

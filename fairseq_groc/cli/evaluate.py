@@ -20,7 +20,6 @@ from fairseq_groc.arguments import (
     add_out,
     add_texts,
     beside,
-    by_name,
     named_texts,
     natural,
     positive,
@@ -71,10 +70,9 @@ def run(args: Namespace) -> None:
     if args.no_corrections and args.dynamic_rate:
         raise OptionError("--no-corrections and --dynamic-rate: gradient statistics are of the whole model. Give one.")
     texts = named_texts(args.split)
-    named = by_name(args.split)
     if args.raw and len(texts) > 1:
         raise OptionError(f"--raw {args.raw} is one text, and --split names {len(texts)}: give one, or --remove-bpe")
-    losses = {name: beside(args.losses, name if named else "") for name in texts} if args.losses else {}
+    losses = {name: beside(args.losses, name) for name in texts} if args.losses else {}
     for path in losses.values():
         check_place("--losses", path)
     args.cpu |= args.workers > 1  # each would put the model on the GPU
@@ -83,21 +81,19 @@ def run(args: Namespace) -> None:
     else:
         with multiprocessing.get_context("spawn").Pool(args.workers, begin_worker, (args.verbose,)) as pool:
             shares = pool.starmap(share, [(args, worker) for worker in range(args.workers)])
-    first = shares[0]
-    of_texts = {name: all_scores([found[name]["scores"] for found in shares]) for name in texts}
-    parts = {name: parts_of(scores.targets, first[name]["known"], first[name]["unk"]) for name, scores in of_texts.items()}
-    reports = {
-        name: make_report(args, split, of_texts[name], parts[name], [found[name] for found in shares])
-        for name, split in texts.items()
-    }
-    print(texts_table(reports) if named else "\n".join(text_table(report) for report in reports.values()))
+    reports = {}
+    for name, split in texts.items():
+        of_text = [found[name] for found in shares]
+        first, scores = of_text[0], all_scores([found["scores"] for found in of_text])
+        parts = parts_of(scores.targets, first["known"], first["unk"])
+        reports[name] = make_report(args, split, scores, parts, of_text)
+        if args.losses:
+            write_losses(losses[name], sums_by_line(scores.adapted, scores.places, parts, first["ends"]), first["words"])
+    print(text_table(reports[""]) if "" in reports else texts_table(reports))
     for name, report in reports.items():
-        print_notes(f"{name}: " if named else "", report, first[name]["pieces"])
-    for name, path in losses.items():
-        sums = sums_by_line(of_texts[name].adapted, of_texts[name].places, parts[name], first[name]["ends"])
-        write_losses(path, sums, first[name]["words"])
+        print_notes(f"{name}: " if name else "", report, shares[0][name]["pieces"])
     if args.out:
-        write_json(args.out, {"texts": reports} if named else next(iter(reports.values())))
+        write_json(args.out, reports.get("", {"texts": reports}))
     for report in reports.values():
         check_sums(report)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from fairseq_groc.adapters import ADAPTERS, CACHES, OPTIONS, AdapterSettings, Cache
 from fairseq_groc.adapters.base import idle_options, switch_of, takers_of
-from fairseq_groc.arguments import add_break_mode, add_out, add_texts, beside, by_name, named_texts, positive
+from fairseq_groc.arguments import add_break_mode, add_out, add_texts, beside, named_texts, positive
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.grid import VALUES, WEIGHTS, Grid
@@ -49,8 +49,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
-    texts, named = named_texts(args.split), by_name(args.split)
-    pictures = {name: beside(args.out.with_suffix(".png"), name if named else "") for name in texts} if args.out else {}
+    texts = named_texts(args.split)
+    pictures = {name: beside(args.out.with_suffix(".png"), name) for name in texts} if args.out else {}
     for path in pictures.values():
         check_place("--out", path)
     if args.cache != "none" and CACHES[args.cache].after_block is not Cache.after_block:
@@ -68,7 +68,7 @@ def run(args: Namespace) -> None:
         check_place("--data", Path(args.data) / TUNED)
     tried: dict[str, dict[AdapterSettings, float]] = {}
     for name, dataset in datasets.items():
-        if named:
+        if name:
             print(f"{name}:")
         tried[name] = tune_text(args, given, hub, dataset)
     if len(texts) > 1:
@@ -76,7 +76,7 @@ def run(args: Namespace) -> None:
         print(aligned(["", "perplexity", "with"], rows, names=1))
     if args.out:
         reports = {name: report(texts[name], datasets[name], found) for name, found in tried.items()}
-        write_json(args.out, {"texts": reports} if named else next(iter(reports.values())))
+        write_json(args.out, reports.get("", {"texts": reports}))
         for name, found in tried.items():
             if drawn := heat_map(found, args.cache):
                 draw(*drawn, pictures[name])
