@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.data.fingerprint import check_binarised
-from fairseq_groc.data.streams import BatchPlan, plan_lines, plan_text, similar_lengths
+from fairseq_groc.data.streams import BatchPlan, plan_streams, similar_lengths, split_streams
 from fairseq_groc.dictionary import ADD_WORDS
 from fairseq_groc.errors import DataError, OptionError
 
@@ -132,16 +132,16 @@ class StreamDataset(FairseqDataset):
         Args:
             shuffle: draw their order; blocks of a running text want theirs where a state is carried
         """
-        if not self.independent_lines:
-            plans = plan_text(self.name, epoch, self.num_tokens_total, batch_size, num_shards, block, vary, seed)
-            if shuffle:
-                plans = [plans[i] for i in np.random.default_rng((seed, epoch)).permutation(len(plans))]
-            return plans
-        sizes = np.asarray(self.lines.sizes)
-        rng = np.random.default_rng((seed, epoch))
-        order = similar_lengths(sizes, batch_size * num_shards, rng) if shuffle else np.argsort(-sizes, kind="stable")
-        spans = list(zip((self.ends - sizes).tolist(), self.ends.tolist(), strict=True))
-        return plan_lines(self.name, epoch, spans, batch_size, num_shards, block, order.tolist())
+        at_a_time, rng = batch_size * num_shards, np.random.default_rng((seed, epoch))
+        streams = split_streams(self.num_tokens_total, at_a_time)
+        if self.independent_lines:
+            sizes = self.sizes
+            order = similar_lengths(sizes, at_a_time, rng) if shuffle else np.argsort(-sizes, kind="stable")
+            streams = list(zip((self.ends - sizes)[order].tolist(), self.ends[order].tolist(), strict=True))
+        plans = plan_streams(self.name, epoch, streams, batch_size, num_shards, block, vary, seed)
+        if shuffle and not self.independent_lines:
+            return [plans[i] for i in rng.permutation(len(plans))]
+        return plans
 
     def tokens(self, begin: int, end: int) -> torch.Tensor:
         """Return tokens [begin, end) of the text."""

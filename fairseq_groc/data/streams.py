@@ -6,7 +6,6 @@ independent, many groups of lines.
 """
 
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -85,18 +84,6 @@ def plan_group(text: str, epoch: int, group: int, streams: Sequence[Span], lengt
         begin = end
 
 
-def plan_text(
-    text: str, epoch: int, num_tokens: int, batch_size: int, num_shards: int, block: int, vary: bool = False, seed: int = 1
-) -> list[BatchPlan]:
-    """Plan a running text: ``batch_size`` streams for each of ``num_shards`` workers, batch i for worker i mod N."""
-    streams = split_streams(num_tokens, batch_size * num_shards)
-    longest = max(b - a for a, b in streams)
-    lengths = varied_lengths(longest, block, seed, epoch) if vary else fixed_lengths(longest, block)
-    shards = [streams[i * batch_size : (i + 1) * batch_size] for i in range(num_shards)]
-    plans = [plan_group(text, epoch, i, shard, lengths) for i, shard in enumerate(shards)]
-    return [plan for step in zip(*plans, strict=True) for plan in step]
-
-
 def similar_lengths(sizes: NDArray[Any], step: int, rng: np.random.Generator) -> NDArray[Any]:
     """Draw an order of lines in which every *step* of them have similar lengths, and which are together differs each time.
 
@@ -115,22 +102,29 @@ def similar_lengths(sizes: NDArray[Any], step: int, rng: np.random.Generator) ->
     return np.concatenate([steps.ravel(), order[rest]])
 
 
-def plan_lines(
-    text: str, epoch: int, lines: Sequence[Span], batch_size: int, num_shards: int, block: int, order: Sequence[int]
+def plan_streams(
+    text: str,
+    epoch: int,
+    streams: Sequence[Span],
+    batch_size: int,
+    num_shards: int,
+    block: int,
+    vary: bool = False,
+    seed: int = 1,
 ) -> list[BatchPlan]:
-    """Plan independent lines: groups of ``batch_size`` lines, every line from the zero state.
+    """Plan groups of ``batch_size`` streams for ``num_shards`` workers: batch i is for worker i mod N.
 
     Args:
-        lines: where each line lies in the text
-        order: in which order the lines are put together (by length wastes least)
+        streams: where each lies in the text: one for each row and worker, or lines, in the order in which they are put together
+        vary: block lengths
     """
-    groups = [[lines[i] for i in order[k : k + batch_size]] for k in range(0, len(order), batch_size)]
-    groups += [[]] * (math.ceil(len(groups) / num_shards) * num_shards - len(groups))
+    groups = [streams[k : k + batch_size] for k in range(0, len(streams), batch_size)]
+    groups += [[(0, 0)]] * (-len(groups) % num_shards)
     batches: list[BatchPlan] = []
     for first in range(0, len(groups), num_shards):
-        step = [group or [(0, 0)] for group in groups[first : first + num_shards]]
+        step = groups[first : first + num_shards]
         longest = max(b - a for group in step for a, b in group)
-        lengths = fixed_lengths(longest, block)
+        lengths = varied_lengths(longest, block, seed, epoch) if vary else fixed_lengths(longest, block)
         plans = [plan_group(text, epoch, first + i, group, lengths) for i, group in enumerate(step)]
         batches += [plan for batch in zip(*plans, strict=True) for plan in batch]
     return batches

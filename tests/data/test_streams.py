@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_groc.data.streams import Block, plan_group, plan_lines, plan_text, similar_lengths, varied_lengths
+from fairseq_groc.data.streams import Block, plan_group, plan_streams, similar_lengths, split_streams, varied_lengths
 
 
 def covered(plans):
@@ -47,7 +47,7 @@ few, blocks = st.integers(1, 9), st.integers(1, 40)
 
 @given(tokens=st.integers(1, 300), streams=few, shards=few, block=blocks, vary=st.booleans())
 def test_a_running_text_is_covered_once(tokens, streams, shards, block, vary):
-    plans = plan_text("train", 3, tokens, streams, shards, block, vary, seed=5)
+    plans = plan_streams("train", 3, split_streams(tokens, streams * shards), streams, shards, block, vary, seed=5)
     assert covered(plans) == once(tokens)
     assert all(len(plan.rows) == len(plan.streams) == streams for plan in plans)
     assert {(plan.block.text, plan.block.epoch) for plan in plans} == {("train", 3)}
@@ -61,7 +61,7 @@ def test_a_running_text_is_covered_once(tokens, streams, shards, block, vary):
 
 
 def test_a_running_text_by_hand():
-    plans = plan_text("t", 1, 10, 2, 1, 3)
+    plans = plan_streams("t", 1, split_streams(10, 2), 2, 1, 3)
     assert [(p.block, p.rows) for p in plans] == [
         (Block("t", 1, 0, 0, 3), ((0, 3), (5, 8))),
         (Block("t", 1, 0, 3, 5), ((3, 5), (8, 10))),
@@ -92,7 +92,7 @@ def test_independent_lines_are_covered_once(sized, batch_size, shards, block):
     sizes, order = sized
     ends = list(itertools.accumulate(sizes))
     expected = list(zip([0, *ends[:-1]], ends, strict=True))
-    plans = plan_lines("test", 1, expected, batch_size, shards, block, order)
+    plans = plan_streams("test", 1, [expected[i] for i in order], batch_size, shards, block)
     assert covered(plans) == once(ends[-1])
     assert all(1 <= len(plan.rows) <= batch_size for plan in plans)
     assert shards > 1 or all((0, 0) not in plan.rows for plan in plans)  # workers alone may be short of lines
@@ -104,7 +104,7 @@ def test_independent_lines_are_covered_once(sized, batch_size, shards, block):
 
 
 def test_lines_follow_the_order_given():
-    plans = plan_lines("t", 1, [(0, 3), (3, 4), (4, 9)], 1, 1, 35, [2, 0, 1])
+    plans = plan_streams("t", 1, [(4, 9), (0, 3), (3, 4)], 1, 1, 35)
     assert [plan.rows for plan in plans] == [((4, 9),), ((0, 3),), ((3, 4),)]
     assert [plan.block.group for plan in plans] == [0, 1, 2]
 
