@@ -60,7 +60,7 @@ def run(args: Namespace) -> None:
 def occurrences(folder: Path, task: Any) -> Tensor:
     """Return how often the training text of a folder has each word of the task's dictionary, (V)."""
     dictionary = folder_dictionary(folder)
-    lines = open_text(str(folder / "train"), dictionary, task.cfg.dataset_impl, False)
+    lines = open_text(folder / "train")
     counts = count_occurrences(lines, len(dictionary)).tolist()
     places = (dictionary.indices.get(word) for word in task.dictionary.symbols)
     return torch.tensor([0 if place is None else counts[place] for place in places])

@@ -84,7 +84,7 @@ def read_text(folder: Path, split: str, dictionary: Any) -> NDArray[np.int64]:
     Raises:
         DataError: missing or damaged.
     """
-    lines = open_text(str(folder / split), dictionary, None, False)
+    lines = open_text(folder / split)
     return StreamDataset(lines, split, dictionary, independent_lines=False).text.astype(np.int64)
 
 

@@ -187,7 +187,7 @@ def known_contexts(args: Namespace) -> tuple[Variable, ...]:
     for folder in map(Path, filter(None, (args.vocabulary_from, *args.known))):
         variables = earlier_contexts(folder)
         if (folder / "train.idx").exists():
-            lines = open_text(str(folder / "train"), folder_dictionary(folder), None, combine=False)
+            lines = open_text(folder / "train")
             arrays = open_contexts(folder / "train", lines.sizes)
             variables = variables if arrays is None else Schema.of_training(arrays, 1).variables
         for one in variables:

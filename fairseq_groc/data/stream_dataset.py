@@ -21,15 +21,20 @@ from fairseq_groc.errors import DataError, OptionError
 logger = logging.getLogger(__name__)
 
 
-def open_text(path: str, dictionary: Dictionary, dataset_impl: str | None, combine: bool) -> Any:
-    """Open binarised text at the prefix *path*.
+def open_text(path: Path, combine: bool = False) -> Any:
+    """Open binarised text.
+
+    Args:
+        path: without .bin
+        combine: with its further parts, whose names end in 1, 2 and so on
 
     Raises:
         DataError: missing, empty or damaged.
     """
-    for part in itertools.count():
-        prefix = path + (str(part) if part else "")
-        if not (os.path.exists(prefix + ".idx") and os.path.exists(prefix + ".bin")) or (part and not combine):
+    parts: list[Any] = []
+    for number in itertools.count():
+        prefix = f"{path}{number or ''}"
+        if not (os.path.exists(prefix + ".idx") and os.path.exists(prefix + ".bin")) or (number and not combine):
             break
         if os.path.getsize(prefix + ".bin") == 0:
             raise DataError(f"{prefix}.bin holds no text. Was the raw file empty? Preprocess it again or leave the split out.")
@@ -38,10 +43,10 @@ def open_text(path: str, dictionary: Dictionary, dataset_impl: str | None, combi
             check_binarised(Path(prefix))
         except OSError as error:  # a folder, say
             raise DataError(f"{error.filename}: {error.strerror}") from None
-    lines = data_utils.load_indexed_dataset(path, dictionary, dataset_impl, combine=combine)
-    if lines is None:
+        parts.append(indexed_dataset.MMapIndexedDataset(prefix))
+    if not parts:
         raise DataError(f"{path}.bin or {path}.idx not found. Preprocess the split (scripts/preprocess.sh) or name another one.")
-    return lines
+    return ConcatDataset(parts) if len(parts) > 1 else parts[0]
 
 
 def _check_files(prefix: str) -> None:
@@ -54,7 +59,7 @@ def _check_files(prefix: str) -> None:
     with open(prefix + ".idx", "rb") as file:
         start = file.read(head.size)
     if start.startswith(b"TNTIDX"):
-        raise DataError(f"{prefix}.idx is of an older form (--dataset-impl). Binarise the text again: scripts/preprocess.sh.")
+        raise DataError(f"{prefix}.idx is of an older form than mmap. Binarise the text again: scripts/preprocess.sh.")
     magic, version, kind, count = head.unpack(start) if len(start) == head.size else (b"", 0, 0, 0)
     kinds = {code: np.dtype(of) for code, of in indexed_dataset._code_to_dtype.items() if np.issubdtype(of, np.integer)}
     known = magic.startswith(b"MMIDIDX") and version == 1 and kind in kinds

@@ -102,8 +102,7 @@ def computation_of(cfg: Any, embedding: type[WordEmbedding]) -> dict[str, Any]:
 
 def begin_corrections(corrections: Corrections, cfg: Any, dictionary: Any) -> None:
     """Let the words of the training text, in all its folders, begin to be corrected, those that it has often enough."""
-    paths = [str(Path(folder, cfg.train_subset)) for folder in utils.split_paths(cfg.data)]
-    texts = (open_text(path, dictionary, cfg.dataset_impl, combine=True) for path in paths)
+    texts = [open_text(Path(folder, cfg.train_subset), combine=True) for folder in utils.split_paths(cfg.data)]
     counts = torch.stack([count_occurrences(text, len(dictionary)) for text in texts]).sum(0)
     number = corrections.begin(counts, cfg.correction_min_count)
     logger.info(f"corrections: {number:,} of {len(dictionary):,} words of the dictionary get one")

@@ -66,7 +66,6 @@ class WordnetLexiconConfig(HeadConfig, AdapterConfig, ResumingConfig):  # type: 
     tpu: bool = II("common.tpu")
     cpu: bool = II("common.cpu")
     train_subset: str = II("dataset.train_subset")
-    dataset_impl: Optional[str] = II("dataset.dataset_impl")
 
 
 def adapter_fields() -> list[Field[Any]]:

@@ -55,7 +55,7 @@ class LineContextTask(AveragingTask):
     def _schema_of_data(self) -> Schema | None:
         folder = Path(utils.split_paths(self.cfg.data)[0])
         prefix = folder / self.cfg.train_subset
-        lines = open_text(str(prefix), self.dictionary, self.cfg.dataset_impl, combine=False)
+        lines = open_text(prefix)
         arrays = open_contexts(prefix, lines.sizes)
         names = self.cfg.context_variables.split(",") if self.cfg.context_variables else None
         return None if arrays is None else Schema.of_training(arrays, self.cfg.context_threshold, names)

@@ -2,7 +2,6 @@
 
 import functools
 import logging
-import os
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -168,14 +167,14 @@ class WordnetLexiconTask(StreamTask, ResumedTask):
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
         paths = utils.split_paths(self.cfg.data)
-        folder = paths[(epoch - 1) % len(paths)]
-        check_dictionary(Path(folder), self.dictionary.symbols)
-        path = os.path.join(folder, split)
-        lines = open_text(path, self.dictionary, self.cfg.dataset_impl, combine)
+        folder = Path(paths[(epoch - 1) % len(paths)])
+        check_dictionary(folder, self.dictionary.symbols)
+        path = folder / split
+        lines = open_text(path, combine)
         independent = str(self.cfg.sample_break_mode) == "eos"
         if isinstance(lines, ConcatDataset) and self.schema is not None and not self.cfg.context:
             raise OptionError(f"{path} has further parts, and contexts are of one text each: name the texts (--valid-subset)")
-        contexts = self.contexts_of(Path(path), lines.sizes)
+        contexts = self.contexts_of(path, lines.sizes)
         self.datasets[split] = StreamDataset(lines, split, self.dictionary, independent, contexts)
         logger.info(f"{path}: {len(lines):,} lines, {self.datasets[split].num_tokens_total:,} tokens")
 

@@ -60,7 +60,7 @@ def test_arrays_are_made_beside_the_texts(commands, options, texts):
     said = "contexts of train, valid, test: topic (3 values; 0.00% missing), year (a number; 26.00% missing)"
     assert said in printed
     data, dictionary = texts / "data", Dictionary.load(str(texts / "data" / "dict.txt"))
-    lines = {split: open_text(str(data / split), dictionary, None, False) for split in ("train", "valid", "valid1", "test")}
+    lines = {split: open_text(data / split) for split in ("train", "valid", "valid1", "test")}
     arrays = {split: open_contexts(data / split, text.sizes) for split, text in lines.items()}
     assert arrays.pop("valid1") is None
     schema = Schema.of_training(arrays["train"], 1)

@@ -221,7 +221,7 @@ def test_options_reach_the_word_embeddings(model_of):
 def test_words_of_all_folders_get_a_correction(model_of, monkeypatch):
     decoder = model_of(WORDS, corrections="both").decoder
     texts = {"a/train": [torch.tensor([4, 4, 5])], "b/train": [torch.tensor([5]), torch.tensor([6, 2])]}
-    monkeypatch.setattr("fairseq_groc.tasks.building.open_text", lambda path, dictionary, impl, combine: texts[path])
+    monkeypatch.setattr("fairseq_groc.tasks.building.open_text", lambda path, combine: texts[str(path)])
     cfg = WordnetLexiconConfig(data="a:b", train_subset="train", correction_min_count=2)
     begin_corrections(decoder.matrices.corrections, cfg, decoder.dictionary)
     decoder.matrices.train()
