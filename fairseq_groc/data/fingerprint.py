@@ -33,7 +33,7 @@ def note_folder(
         mark: of pieces of words; nothing: the entries are whole words
         cleaning: the options that the raw texts were cleaned with
     """
-    texts = {path.stem: _checksum(path.with_suffix("")) for path in sorted(Path(folder).glob("*.bin"))}
+    texts = {path.stem: _checksum(path.with_suffix("")) for path in sorted(folder.glob("*.bin"))}
     note: dict[str, Any] = {"dictionary": words_fingerprint(words), "texts": texts}
     if trained is not None:  # where runs of such entries begin and end: they are nearly always one
         edges = np.flatnonzero(np.diff(np.concatenate([[0], trained.astype(np.int8), [0]])))
@@ -42,7 +42,7 @@ def note_folder(
         note["piece_mark"] = mark
     if cleaning:
         note["cleaning"] = list(cleaning)
-    (Path(folder) / FILE).write_text(json.dumps(note) + "\n")
+    (folder / FILE).write_text(json.dumps(note) + "\n")
 
 
 def trained_words(folder: Path, size: int) -> NDArray[Any] | None:
@@ -51,11 +51,11 @@ def trained_words(folder: Path, size: int) -> NDArray[Any] | None:
     Raises:
         DataError: what is noted is not readable, or of another dictionary.
     """
-    edges = _note(Path(folder)).get("trained")
+    edges = _note(folder).get("trained")
     if edges is None:
         return None
     if edges and edges[-1] > size:
-        raise _unreadable(Path(folder))
+        raise _unreadable(folder)
     mask = np.zeros(size, dtype=bool)
     for begin, end in zip(edges[::2], edges[1::2], strict=True):
         mask[begin:end] = True
@@ -68,10 +68,7 @@ def piece_mark(folder: Path) -> str:
     Raises:
         DataError: what is noted is not readable.
     """
-    mark: str = _note(Path(folder)).get("piece_mark", "")
-    if mark not in ("", *MARKS):
-        raise _unreadable(Path(folder))
-    return mark
+    return _note(folder).get("piece_mark", "")
 
 
 def mark_of(given: str | None, folder: str | None) -> str:
@@ -109,10 +106,7 @@ def noted_cleaning(folder: Path) -> list[str]:
     Raises:
         DataError: what is noted is not readable.
     """
-    cleaning = _note(Path(folder)).get("cleaning", [])
-    if not isinstance(cleaning, list) or not all(isinstance(option, str) for option in cleaning):
-        raise _unreadable(Path(folder))
-    return cleaning
+    return _note(folder).get("cleaning", [])
 
 
 def folder_dictionary(folder: Path) -> Dictionary:
@@ -121,7 +115,7 @@ def folder_dictionary(folder: Path) -> Dictionary:
     Raises:
         DataError: it is no such folder, or has another's dictionary.
     """
-    path = Path(folder) / "dict.txt"
+    path = folder / "dict.txt"
     if not path.is_file():
         raise DataError(f"{path} not found: expected a folder that scripts/preprocess.sh has made")
     dictionary = load_dictionary(path, NamingDictionary)
@@ -142,7 +136,7 @@ def check_dictionary(folder: Path, words: Sequence[str]) -> None:
         DataError: ``dict.txt`` is not the dictionary of the binarised text.
     """
     fingerprint = words_fingerprint(words)
-    if _note(Path(folder)).get("dictionary", fingerprint) != fingerprint:
+    if _note(folder).get("dictionary", fingerprint) != fingerprint:
         raise DataError(
             f"{folder}: dict.txt is not the dictionary that the text in this folder was binarised with. "
             "Put that one back, or binarise the text again: scripts/preprocess.sh."
@@ -184,11 +178,11 @@ def _note(folder: Path) -> dict[str, Any]:
         return {}
     try:
         note = json.loads(path.read_text())
-        edges = note.get("trained", [])
-        readable = isinstance(edges, list) and all(type(edge) is int for edge in edges)
-        texts = note.get("texts", {})
-        readable = readable and isinstance(texts, dict) and all(type(crc) is int for crc in texts.values())
-        readable = readable and len(edges) % 2 == 0 and [-1, *edges] == sorted({-1, *edges})
+        edges, texts, cleaning = note.get("trained", []), note.get("texts", {}), note.get("cleaning", [])
+        lists = isinstance(edges, list) and isinstance(cleaning, list)
+        kinds = {*map(type, edges), *map(type, texts.values())} <= {int} and {*map(type, cleaning)} <= {str}
+        rising = len(edges) % 2 == 0 and [-1, *edges] == sorted({-1, *edges})
+        readable = lists and kinds and rising and note.get("piece_mark", "") in ("", *MARKS)
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         readable = False
     if not readable or not isinstance(note.get("dictionary", ""), str):
