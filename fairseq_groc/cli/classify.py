@@ -63,7 +63,6 @@ def run(args: Namespace) -> None:
         tau = fit_temperature(scores(other)[known >= 0], known[known >= 0], prior)
     likelihoods = scores(dataset)
     posterior = log_posterior(likelihoods, prior, tau)
-    found = quality(posterior[labelled], labels[labelled])
     report = {
         "variable": args.variable,
         "values": values,
@@ -71,7 +70,7 @@ def run(args: Namespace) -> None:
         "without a value": int((~labelled).sum()),
         "prior": args.prior,
         "temperature": tau,
-        **found.as_dict(),
+        **quality(posterior[labelled], labels[labelled]),
         **baselines,
     }
     show(report)

@@ -2,7 +2,6 @@
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -112,9 +111,9 @@ def compare(args: Namespace, part: str, a: Sequence[Sums], b: Sequence[Sums]) ->
     """Return the figures of a part of the tokens."""
     tokens = a[0][part + TOKENS]
     nats = [np.array([found[part + NATS] for found in side]) for side in (a, b)]
-    ours, theirs = (asdict(seeds(tokens, [*side])) for side in nats)
+    ours, theirs = (seeds(tokens, [*side]) for side in nats)
     interval = paired_bootstrap(tokens, nats[0].mean(0), nats[1].mean(0), args.confidence, args.resamples, args.seed)
-    return {"tokens": int(tokens.sum()), "a": ours, "b": theirs, **asdict(interval)}
+    return {"tokens": int(tokens.sum()), "a": ours, "b": theirs, **interval}
 
 
 def table(compared: dict[str, dict[str, Any]]) -> str:

@@ -5,7 +5,7 @@ are numbers of classes.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,29 +16,6 @@ Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 TEMPERATURES = (1e-6, 1e3)  # where tau is looked for
 BINS = 15  # of the calibration error
-
-
-class Quality(NamedTuple):
-    """How good guesses are.
-
-    Args:
-        accuracy: share of lines whose guess is their label
-        macro_f1: mean of F1 over the classes that are a label or a guess
-        confusion: lines by label (rows) and guess (columns), (n, n)
-        log_loss: mean of -log p(label), nats
-        brier: mean over lines of the squared error of p summed over classes, 0 to 2
-        calibration_error: expected distance between the largest p of a line and the share of such guesses that are right
-    """
-
-    accuracy: float
-    macro_f1: float
-    confusion: Labels
-    log_loss: float
-    brier: float
-    calibration_error: float
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**self._asdict(), "confusion": self.confusion.tolist()}
 
 
 def scikit_learn(module: str) -> Any:
@@ -69,23 +46,36 @@ def log_posterior(likelihoods: Floats, log_prior: Floats | None = None, tau: flo
     return scikit_learn("scipy.special").log_softmax(tau * likelihoods + prior, axis=1)
 
 
-def quality(posterior: Floats, labels: Labels) -> Quality:
+def quality(posterior: Floats, labels: Labels) -> dict[str, Any]:
     """Return how good the most probable classes are, and the probabilities.
 
     Args:
         posterior: logarithms, (L, n)
         labels: (L)
+
+    Returns:
+        accuracy: share of lines whose guess is their label
+        macro_f1: mean of F1 over the classes that are a label or a guess
+        confusion: lines by label (rows) and guess (columns), (n, n)
+        log_loss: mean of -log p(label), nats
+        brier: mean over lines of the squared error of p summed over classes, 0 to 2
+        calibration_error: expected distance between the largest p of a line and the share of such guesses that are right
     """
     metrics, classes = scikit_learn("sklearn.metrics"), np.arange(posterior.shape[1])
     guesses, probabilities = posterior.argmax(1), np.exp(posterior)
-    return Quality(
-        accuracy=float(metrics.accuracy_score(labels, guesses)),
-        macro_f1=float(metrics.f1_score(labels, guesses, average="macro")),
-        confusion=metrics.confusion_matrix(labels, guesses, labels=classes),
-        log_loss=log_loss(posterior, labels),
-        brier=float(metrics.brier_score_loss(labels, probabilities, labels=classes, scale_by_half=False)),
-        calibration_error=calibration_error(probabilities.max(1), guesses == labels),
-    )
+    return {
+        **_of_guesses(labels, guesses),
+        "confusion": metrics.confusion_matrix(labels, guesses, labels=classes).tolist(),
+        "log_loss": log_loss(posterior, labels),
+        "brier": float(metrics.brier_score_loss(labels, probabilities, labels=classes, scale_by_half=False)),
+        "calibration_error": calibration_error(probabilities.max(1), guesses == labels),
+    }
+
+
+def _of_guesses(labels: Sequence[Any] | Labels, guesses: Any) -> dict[str, float]:
+    metrics = scikit_learn("sklearn.metrics")
+    macro_f1 = metrics.f1_score(labels, guesses, average="macro")
+    return {"accuracy": float(metrics.accuracy_score(labels, guesses)), "macro_f1": float(macro_f1)}
 
 
 def log_loss(posterior: Floats, labels: Labels) -> float:
@@ -135,11 +125,7 @@ def baseline(
     """
     bayes, linear = scikit_learn("sklearn.naive_bayes"), scikit_learn("sklearn.linear_model")
     words = scikit_learn("sklearn.feature_extraction.text").CountVectorizer(token_pattern=r"\S+", lowercase=False)
-    metrics, counts = scikit_learn("sklearn.metrics"), words.fit_transform(train_texts)
+    counts = words.fit_transform(train_texts)
     models = {"naive Bayes": bayes.MultinomialNB(), "logistic regression": linear.LogisticRegression(max_iter=1000)}
-    found = {}
-    for name, model in models.items():
-        guesses = model.fit(counts, train_labels).predict(words.transform(texts))
-        macro = metrics.f1_score(labels, guesses, average="macro")
-        found[name] = {"accuracy": float(metrics.accuracy_score(labels, guesses)), "macro_f1": float(macro)}
-    return found
+    guesses = {name: model.fit(counts, train_labels).predict(words.transform(texts)) for name, model in models.items()}
+    return {name: _of_guesses(labels, guessed) for name, guessed in guesses.items()}

@@ -5,7 +5,7 @@ L: lines; R: resamples.
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,33 +15,16 @@ from fairseq_groc.modules.probabilities import perplexity
 AT_ONCE = 1 << 22  # line numbers that are drawn at a time
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A ratio of perplexities and where it lies."""
-
-    ratio: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Seeds:
-    """The perplexities of a model's seeds, their mean, and their standard deviation; None: of one seed."""
-
-    perplexities: tuple[float, ...]
-    mean: float
-    deviation: float | None
-
-
-def seeds(tokens: NDArray[np.float64], nats: Sequence[NDArray[np.float64]]) -> Seeds:
-    """Return what the seeds of a model make of a text.
+def seeds(tokens: NDArray[np.float64], nats: Sequence[NDArray[np.float64]]) -> dict[str, Any]:
+    """Return the perplexities of a model's seeds on a text, their mean, and their standard deviation; None: of one seed.
 
     Args:
         tokens: of each line, (L)
         nats: losses of each line, (L), of each seed
     """
     found = tuple(perplexity(float(of.sum()), int(tokens.sum())) for of in nats)
-    return Seeds(found, statistics.fmean(found), statistics.stdev(found) if len(found) > 1 else None)
+    deviation = statistics.stdev(found) if len(found) > 1 else None
+    return {"perplexities": found, "mean": statistics.fmean(found), "deviation": deviation}
 
 
 def paired_bootstrap(
@@ -51,9 +34,10 @@ def paired_bootstrap(
     confidence: float,
     resamples: int,
     seed: int,
-) -> Interval:
-    """Return the ratio of two models' perplexities and its percentile interval (Efron and Tibshirani 1993, chapter 13).
+) -> dict[str, float]:
+    """Return the ratio of two models' perplexities and its interval, "low" to "high".
 
+    It is the percentile interval of the bootstrap (Efron and Tibshirani 1993, chapter 13).
     Lines are drawn with replacement, R times L of them, and both models are compared on the same ones. Lines are taken for
     independent; models count for what they are, whatever other seeds would give.
 
@@ -73,4 +57,4 @@ def paired_bootstrap(
             ratios.append(np.exp(differences[drawn].sum(1) / tokens[drawn].sum(1)))
     tail = 100 * (1 - confidence) / 2
     low, high = np.nanpercentile(np.concatenate(ratios), [tail, 100 - tail])
-    return Interval(float(np.exp(differences.sum() / tokens.sum())), float(low), float(high))
+    return {"ratio": float(np.exp(differences.sum() / tokens.sum())), "low": float(low), "high": float(high)}

@@ -76,26 +76,25 @@ def test_a_text_without_a_label_is_refused(tmp_path):
 def test_posterior_of_long_lines_does_not_underflow():
     posterior = log_posterior(np.array([[-5000.0, -5100.0]]))
     np.testing.assert_allclose(posterior, [[0, -100]], atol=1e-12)
-    assert quality(posterior, np.array([1])).log_loss == pytest.approx(100, rel=1e-12)
+    assert quality(posterior, np.array([1]))["log_loss"] == pytest.approx(100, rel=1e-12)
 
 
 def test_quality_by_hand():
     found = quality(log_posterior(S), LABELS)
     rows = [by_hand(row) for row in S]
-    assert found.accuracy == 0.75
-    assert found.confusion.tolist() == [[1, 0, 0], [0, 1, 0], [1, 0, 1]]
-    assert found.macro_f1 == pytest.approx((2 / 3 + 1 + 2 / 3) / 3, rel=1e-12)
-    assert found.log_loss == pytest.approx(-sum(math.log(p[k]) for p, k in zip(rows, LABELS, strict=True)) / 4, rel=1e-12)
+    assert found["accuracy"] == 0.75
+    assert found["confusion"] == [[1, 0, 0], [0, 1, 0], [1, 0, 1]]
+    assert found["macro_f1"] == pytest.approx((2 / 3 + 1 + 2 / 3) / 3, rel=1e-12)
+    assert found["log_loss"] == pytest.approx(-sum(math.log(p[k]) for p, k in zip(rows, LABELS, strict=True)) / 4, rel=1e-12)
     squares = [sum((value - (k == place)) ** 2 for place, value in enumerate(p)) for p, k in zip(rows, LABELS, strict=True)]
-    assert found.brier == pytest.approx(sum(squares) / 4, rel=1e-12)
-    assert found.as_dict()["confusion"] == [[1, 0, 0], [0, 1, 0], [1, 0, 1]]
+    assert found["brier"] == pytest.approx(sum(squares) / 4, rel=1e-12)
 
 
 def test_brier_of_two_classes_is_of_the_same_scale():
     posterior = np.log(np.array([[0.8, 0.2], [0.4, 0.6]]))
     found = quality(posterior, np.array([0, 0]))
-    assert found.brier == pytest.approx((2 * 0.2**2 + 2 * 0.6**2) / 2, rel=1e-12)
-    assert found.confusion.tolist() == [[1, 1], [0, 0]]
+    assert found["brier"] == pytest.approx((2 * 0.2**2 + 2 * 0.6**2) / 2, rel=1e-12)
+    assert found["confusion"] == [[1, 1], [0, 0]]
 
 
 def test_log_loss_is_scikit_learns():
@@ -103,7 +102,7 @@ def test_log_loss_is_scikit_learns():
 
     likelihoods, labels = sample(500, 4)
     posterior = log_posterior(likelihoods)
-    assert quality(posterior, labels).log_loss == pytest.approx(log_loss(labels, np.exp(posterior)), rel=1e-10)
+    assert quality(posterior, labels)["log_loss"] == pytest.approx(log_loss(labels, np.exp(posterior)), rel=1e-10)
 
 
 def test_calibration_error_by_hand():
@@ -133,10 +132,10 @@ def test_temperature_of_samples_is_recovered(scale):
     likelihoods, labels = sample(20_000, 5)
     tau = fit_temperature(scale * likelihoods, labels)
     assert tau == pytest.approx(1 / scale, rel=0.03)  # 20,000 samples
-    loss = quality(log_posterior(scale * likelihoods, None, tau), labels).log_loss
+    loss = quality(log_posterior(scale * likelihoods, None, tau), labels)["log_loss"]
     for other in (0.99 * tau, 1.01 * tau):
-        assert quality(log_posterior(scale * likelihoods, None, other), labels).log_loss > loss
-    assert quality(log_posterior(scale * likelihoods, None, tau), labels).calibration_error < 0.02
+        assert quality(log_posterior(scale * likelihoods, None, other), labels)["log_loss"] > loss
+    assert quality(log_posterior(scale * likelihoods, None, tau), labels)["calibration_error"] < 0.02
 
 
 def test_temperature_is_that_of_the_prior_too():
@@ -150,7 +149,7 @@ def test_temperature_is_that_of_the_prior_too():
 
 def test_temperature_where_all_or_nothing_is_right():
     tau = fit_temperature(S[:2], LABELS[:2])
-    assert tau > 30 and quality(log_posterior(S, None, tau)[:2], LABELS[:2]).log_loss < 1e-10
+    assert tau > 30 and quality(log_posterior(S, None, tau)[:2], LABELS[:2])["log_loss"] < 1e-10
     assert fit_temperature(S[:1], np.array([1])) == pytest.approx(TEMPERATURES[0], rel=1e-3)
 
 
