@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 import torch
+from fairseq.distributed.utils import get_global_world_size
 
 from fairseq_groc.adapters import ADAPTERS, OPTIONS, AdapterSettings
 from fairseq_groc.adapters.base import idle_options, switch_of, takers_of
@@ -12,7 +13,6 @@ from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.results import bf16_is_emulated
 from fairseq_groc.registry import check_options, expect, flag
-from fairseq_groc.tasks.workers import rank_and_world
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def check_training(cfg: Any) -> None:
             "--vary-bptt varies the blocks of a running text, and lines are read whole: leave out one of "
             "--vary-bptt and --sample-break-mode eos"
         )
-    if int(os.environ.get("WORLD_SIZE", 1)) > 1 and rank_and_world()[1] == 1:
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1 and get_global_world_size() == 1:
         raise OptionError(
             f"{os.environ['WORLD_SIZE']} workers were started, but are not connected, as fairseq leaves them without GPUs: each "
             "would train a model of its own. Start each with --distributed-world-size, --distributed-rank, "

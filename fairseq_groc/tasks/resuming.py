@@ -14,13 +14,14 @@ from typing import Any
 
 import torch
 from fairseq.dataclass import FairseqDataclass
+from fairseq.distributed.utils import get_global_rank
 from fairseq.tasks import FairseqTask
 from omegaconf import II
 
 from fairseq_groc.embeddings.rows import rows_below
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.files import check_archive, replace_file
-from fairseq_groc.tasks.workers import gather, rank_and_world
+from fairseq_groc.tasks.workers import gather
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ def mend_before_resuming(cfg: ResumingConfig) -> None:
         DataError: as *mend_checkpoints*.
     """
     if cfg.restore_file == LAST:
-        if rank_and_world()[0] == 0:
+        if get_global_rank() == 0:
             mend_checkpoints(Path(cfg.save_dir))
         gather(None)
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from fairseq import utils
 from fairseq.data import ConcatDataset, Dictionary
+from fairseq.distributed.utils import get_global_rank, get_global_world_size
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import register_task
 
@@ -40,7 +41,7 @@ from fairseq_groc.tasks.config import DEFAULT_BLOCK, TASK, WordnetLexiconConfig
 from fairseq_groc.tasks.generation import given_prefix, prefix_of, whole_lines
 from fairseq_groc.tasks.resuming import ResumedTask, mend_before_resuming
 from fairseq_groc.tasks.streaming import StreamTask
-from fairseq_groc.tasks.workers import early_stop, early_stop_function, forget_earlier_training, gather, rank_and_world
+from fairseq_groc.tasks.workers import early_stop, forget_earlier_training, gather
 
 logger = logging.getLogger(__name__)
 
@@ -265,7 +266,7 @@ class WordnetLexiconTask(StreamTask, ResumedTask):
     def get_checkpoint_dict(self) -> dict[str, Any]:
         """Return what fairseq does not save: carried states and the counter of ``--patience``."""
         workers = [self._carried(), *(getattr(self, "_gathered", None) or [])[1:]]
-        return {**super().get_checkpoint_dict(), type(self).__name__: {"workers": workers, "early_stop": early_stop()}}
+        return {**super().get_checkpoint_dict(), type(self).__name__: {"workers": workers, "early_stop": dict(early_stop())}}
 
     def _carried(self) -> dict[str, Any]:
         carried = self._decoders[-1].carried
@@ -273,15 +274,13 @@ class WordnetLexiconTask(StreamTask, ResumedTask):
 
     def set_checkpoint_dict(self, saved: dict[str, Any]) -> None:
         decoder = self._decoders[-1]
-        rank, world = rank_and_world()
-        workers = saved["workers"]
+        rank, world, workers = get_global_rank(), get_global_world_size(), saved["workers"]
         if decoder.carried and len(workers) == world:
             parameter = next(decoder.parameters())
             decoder.carried[True].load_state_dict(workers[rank]["carried"], parameter.device, parameter.dtype)
         elif decoder.carried:
             logger.warning(f"states of {len(workers)} workers were saved, {world} resume: streams begin from zero")
-        for name, value in saved["early_stop"].items():
-            setattr(early_stop_function(), name, value)
+        early_stop().update(saved["early_stop"])
 
     @property
     def source_dictionary(self) -> Any:
