@@ -7,30 +7,23 @@ import torch
 from fairseq_groc.errors import OptionError
 
 
-def prefix_of(sample: dict[str, Any], dictionary: Any, room: float) -> torch.Tensor:
+def prefix_of(sample: dict[str, Any], given: torch.Tensor | None, dictionary: Any, room: float) -> torch.Tensor:
     """Return the words that generation goes on from, (B, T): those of whole lines, without the ``</s>`` before them.
 
     Args:
+        given: the lines' first words, (B, P); the ``</s>`` that ends short ones is left out: nothing would follow it
         room: positions that the model has
 
     Raises:
         OptionError: as ``whole_lines``, or no room is left.
     """
     prefix = whole_lines(sample, dictionary)
+    if given is not None:
+        prefix = given.masked_fill(given.eq(dictionary.eos()), dictionary.pad())
+        return prefix[:, : int(prefix.ne(dictionary.pad()).sum(1).max())]
     if prefix.size(1) + 2 > room:
         raise OptionError(f"a line of {prefix.size(1)} words leaves no room to generate in a model of {int(room)} positions")
     return prefix
-
-
-def given_prefix(prefix: torch.Tensor, sample: dict[str, Any], dictionary: Any) -> torch.Tensor:
-    """Return the first words of whole lines, (B, P), without the ``</s>`` that ends short ones: nothing would follow it.
-
-    Raises:
-        OptionError: as ``whole_lines``.
-    """
-    whole_lines(sample, dictionary)
-    prefix = prefix.masked_fill(prefix.eq(dictionary.eos()), dictionary.pad())
-    return prefix[:, : int(prefix.ne(dictionary.pad()).sum(1).max())]
 
 
 def whole_lines(sample: dict[str, Any], dictionary: Any) -> torch.Tensor:

@@ -38,7 +38,7 @@ from fairseq_groc.tasks.building import (
 )
 from fairseq_groc.tasks.checks import check_criterion, check_machine, check_needed, check_training, check_updates, check_use
 from fairseq_groc.tasks.config import DEFAULT_BLOCK, TASK, WordnetLexiconConfig
-from fairseq_groc.tasks.generation import given_prefix, prefix_of, whole_lines
+from fairseq_groc.tasks.generation import prefix_of, whole_lines
 from fairseq_groc.tasks.resuming import ResumedTask, mend_before_resuming
 from fairseq_groc.tasks.streaming import StreamTask
 from fairseq_groc.tasks.workers import early_stop, forget_earlier_training, gather
@@ -247,13 +247,10 @@ class WordnetLexiconTask(StreamTask, ResumedTask):
         if constraints is not None:
             raise OptionError("constrained decoding is not supported for language models")
         with torch.no_grad(), self.generating(self._decoders, sample):
-            scores = isinstance(generator, SequenceScorer)
-            if scores and "block" in sample["net_input"]:  # --score-reference
+            if not isinstance(generator, SequenceScorer):
+                prefix_tokens = prefix_of(sample, prefix_tokens, self.dictionary, self.room)
+            elif "block" in sample["net_input"]:  # --score-reference
                 whole_lines(sample, self.dictionary)
-            if prefix_tokens is None and not scores:
-                prefix_tokens = prefix_of(sample, self.dictionary, self.room)
-            elif not scores:
-                prefix_tokens = given_prefix(prefix_tokens, sample, self.dictionary)
             return generator.generate(models, sample, prefix_tokens=prefix_tokens, bos_token=self.dictionary.eos())
 
     # -- resuming ------------------------------------------------------------------------------------------------
