@@ -75,7 +75,7 @@ def add_adapter_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model(parser: argparse.ArgumentParser, context: bool = True) -> None:
-    """Add what says which checkpoint is loaded over which vocabulary: ``loading.load`` takes it.
+    """Add what says which checkpoint is loaded over which vocabulary: ``loading.load_as`` takes it.
 
     Args:
         context: whether the command reads lines, whose context can be said

@@ -16,7 +16,7 @@ from typing import Any
 
 from fairseq_groc.arguments import add_adapter_arguments, add_model
 from fairseq_groc.dictionary import EOS
-from fairseq_groc.evaluation.loading import adapter_options, data_lexicon, load, model_options, open_split
+from fairseq_groc.evaluation.loading import data_lexicon, load_as, open_split
 from fairseq_groc.evaluation.results import write_json
 from fairseq_groc.evaluation.scoring import Place, score
 from fairseq_groc.open_vocabulary.masses import ADAPTIVE, mass_of
@@ -87,7 +87,7 @@ def by_lines(targets: list[int], nats: list[float]) -> Iterator[tuple[list[int],
 
 def in_open_vocabulary(args: argparse.Namespace, lines: list[str]) -> tuple[Costs, int, float]:
     """Return the costs of lines whose words enter the vocabulary as they come, the tokens, and the seconds of scoring."""
-    hub = load(args.path, args.data, **adapter_options(args), **model_options(args))
+    hub = load_as(args)
     model = hub.models[0]
     mass = mass_of(ADAPTIVE, model.decoder.dictionary, Path(args.data))
     lexicon = data_lexicon(model.decoder.origin, None)

@@ -11,7 +11,7 @@ from fairseq_groc.data.text import escaped
 from fairseq_groc.errors import OptionError, shown
 from fairseq_groc.evaluation.context_pictures import draw_map, nearest
 from fairseq_groc.evaluation.in_context import variable_of
-from fairseq_groc.evaluation.loading import load, model_options
+from fairseq_groc.evaluation.loading import load_as
 from fairseq_groc.evaluation.results import write_json
 
 
@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     if args.group_by and not args.out:
         raise OptionError("--group-by: groups are drawn in the picture beside --out FILE. Give it.")
-    hub = load(args.path, args.data, **model_options(args))
+    hub = load_as(args)
     place, variable = variable_of(hub.task.schema, args.variable)
     with torch.no_grad():
         vectors = hub.models[0].decoder.contexts.embedding.tables[place]()[1:].double().cpu().numpy()

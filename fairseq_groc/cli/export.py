@@ -8,7 +8,7 @@ import torch
 
 from fairseq_groc.arguments import add_model
 from fairseq_groc.errors import OptionError
-from fairseq_groc.evaluation.loading import load, model_options
+from fairseq_groc.evaluation.loading import load_as
 from fairseq_groc.evaluation.stored import tuned_adapters
 from fairseq_groc.files import check_place
 from fairseq_groc.logs import WARNINGS, at_least
@@ -38,7 +38,7 @@ def run(args: Namespace) -> None:
         check_place("OUT", args.out)
         if args.out.exists() and not is_word2vec(args.out):
             raise OptionError(f"{args.out} exists and holds no word2vec text: give another name")
-    decoder = load(args.path, args.data, **model_options(args), no_tuned_adapters=True).models[0].decoder
+    decoder = load_as(args).models[0].decoder
     if args.service is not None:
         with at_least(WARNINGS):
             without = "; without its tuned adapters" if tuned_adapters(Path(args.data), decoder) else ""

@@ -15,7 +15,7 @@ from fairseq_groc.data.text import checked, read_lines
 from fairseq_groc.errors import OptionError
 from fairseq_groc.evaluation.in_context import in_context, token_scores
 from fairseq_groc.evaluation.likelihood_ratios import END, draw_ratios, ratio_page, ratio_table
-from fairseq_groc.evaluation.loading import load, model_options
+from fairseq_groc.evaluation.loading import load_as
 from fairseq_groc.evaluation.results import write_json
 
 MEAN = "mean"  # what is said of several models
@@ -45,7 +45,7 @@ def run(args: Namespace) -> None:
     words = [word for text in texts for word in (*text.split(), END)]
     ratios: dict[str, NDArray[np.float64]] = {}
     for path in dict.fromkeys((args.path, *args.more_paths)):
-        hub = load(path, args.data, **model_options(args), no_tuned_adapters=True)
+        hub = load_as(args, path)
         if hub.task.schema is None:
             raise OptionError(f"{path}: this model reads no contexts. Give one that was trained with --context-dim.")
         folder = Path(path).resolve().parent.name  # checkpoints of several models have one file name

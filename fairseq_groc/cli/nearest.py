@@ -10,7 +10,7 @@ from torch import Tensor
 from fairseq_groc.arguments import add_lexicon_path, add_model, add_out, positive
 from fairseq_groc.data.text import escaped
 from fairseq_groc.errors import OptionError, shown
-from fairseq_groc.evaluation.loading import data_lexicon, load, model_options
+from fairseq_groc.evaluation.loading import data_lexicon, load_as
 from fairseq_groc.evaluation.results import pyplot, save_figure, write_json
 
 
@@ -24,7 +24,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 @torch.no_grad()
 def run(args: Namespace) -> None:
-    decoder = load(args.path, args.data, **model_options(args)).models[0].decoder
+    decoder = load_as(args).models[0].decoder
     known = ~decoder.matrices.unpredictable()
     decoder.check_words(args.word)
     new = [word for word in args.word if word not in decoder.dictionary.indices]

@@ -15,7 +15,7 @@ from fairseq_groc.contexts.schema import Contexts
 from fairseq_groc.data.text import cleaner, read_lines, warn_of_cleaning
 from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.evaluation.lines import context_reader
-from fairseq_groc.evaluation.loading import adapter_options, model_options
+from fairseq_groc.evaluation.loading import options_of
 from fairseq_groc.evaluation.nbest import (
     LM,
     WORDS,
@@ -31,7 +31,8 @@ from fairseq_groc.evaluation.nbest import (
 from fairseq_groc.evaluation.results import aligned
 from fairseq_groc.evaluation.word_errors import errors_of, total_errors, tuned_weights
 from fairseq_groc.files import check_place, replace_file
-from fairseq_groc.serving.scorer import LineScore, load
+from fairseq_groc.serving.scorer import load
+from fairseq_groc.serving.service import LineScore
 
 logger = logging.getLogger(__name__)
 
@@ -134,9 +135,8 @@ def _check_replaced(args: Namespace, nbest: NBest) -> None:
 
 
 def _scored(nbest: NBest, args: Namespace) -> list[LineScore]:
-    options = {**adapter_options(args), **model_options(args)}
     warn_of_cleaning(args.nbest, args.data, args.tokenize, args.lower)
-    scorer = load(args.path, args.data, lexicon_path=args.lexicon_path, **options)
+    scorer = load(args.path, args.data, lexicon_path=args.lexicon_path, **options_of(args))
     texts = [*map(cleaner(args.tokenize, args.lower), nbest.texts())]
     if args.add_words:
         words = dict.fromkeys(word for text in texts for word in text.split())

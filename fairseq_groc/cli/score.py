@@ -19,7 +19,7 @@ from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.evaluation.characters import pieces_of
 from fairseq_groc.evaluation.line_scores import BLOCK, block_lengths, score_lines
 from fairseq_groc.evaluation.lines import Line, context_reader, lines_of
-from fairseq_groc.evaluation.loading import adapter_options, data_lexicon, load, model_options
+from fairseq_groc.evaluation.loading import data_lexicon, load_as
 from fairseq_groc.logs import NOTICE
 from fairseq_groc.modules.probabilities import perplexity
 from fairseq_groc.open_vocabulary.masses import ADAPTIVE, fixed_mass, mass_of
@@ -49,7 +49,7 @@ def run(args: Namespace) -> None:
     marks, clean = Unseparated(), cleaner(args.tokenize, args.lower)
     lines: Iterable[Line] = lines_of(args.text, args.field, args.context_fields, lambda text: marks.saw(clean(text)))
     lines = lines if args.open_vocabulary else list(lines)  # bad input is refused before anything is scored
-    hub = load(args.path, args.data, **adapter_options(args), **model_options(args))
+    hub = load_as(args)
     warn_of_cleaning(args.text, args.data, args.tokenize, args.lower)
     if args.limit_vocabulary:
         _limit(hub.models[0], args)

@@ -90,25 +90,28 @@ def check_weights(model: Any, checkpoint: Path) -> None:
         raise DataError(f"{checkpoint}: its word embeddings are no numbers (NaN): the checkpoint is broken. Give another one.")
 
 
-def adapter_options(args: Namespace) -> dict[str, Any]:
-    """Return the options of adapters, as given or by default, and the context; without them tuned ones are taken if told to."""
-    context = {"context": getattr(args, "context", None)}
-    if not hasattr(args, "uniform_weight"):
-        return {"no_tuned_adapters": not getattr(args, "tuned_adapters", False), **context}
-    check_needed(args)
-    return {**{option.name: getattr(args, option.name) for option in adapter_fields()}, **context}
+def options_of(args: Namespace) -> dict[str, Any]:
+    """Return what ``load`` is told: where to compute, the lines' context, and what is done about words that the model lacks.
 
-
-def model_options(args: Namespace) -> dict[str, Any]:
-    """Return where the options say that the model computes, and what is done about words that it lacks."""
+    Adapters are as given or by default; a command without their options takes tuned ones if told to.
+    """
     device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
-    return {"device": device, "any_lexicon": args.any_lexicon, "draw_new_rows": args.draw_new_rows}
+    common = {"device": device, "any_lexicon": args.any_lexicon, "draw_new_rows": args.draw_new_rows}
+    common["context"] = getattr(args, "context", None)
+    if not hasattr(args, "uniform_weight"):
+        return {"no_tuned_adapters": not getattr(args, "tuned_adapters", False), **common}
+    check_needed(args)
+    return {**{option.name: getattr(args, option.name) for option in adapter_fields()}, **common}
+
+
+def load_as(args: Namespace, path: str | None = None) -> Any:
+    """Return the loaded checkpoint, or the one at *path*, as the options of a command say."""
+    return load(path or args.path, args.data, corrections=not getattr(args, "no_corrections", False), **options_of(args))
 
 
 def open_model(args: Namespace) -> Any:
     """Return the loaded checkpoint, which is to read texts as the options say."""
-    corrections = not getattr(args, "no_corrections", False)
-    hub = load(args.path, args.data, corrections=corrections, **adapter_options(args), **model_options(args))
+    hub = load_as(args)
     cfg = hub.task.cfg  # the checkpoint's, where the commands of fairseq have their own
     cfg.sample_break_mode = getattr(args, "sample_break_mode", "none")
     if args.tokens_per_sample:

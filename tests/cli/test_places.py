@@ -39,9 +39,9 @@ def disk_of(size):
 @pytest.fixture
 def loads(monkeypatch):
     """How often a checkpoint was loaded."""
-    found, load = [], score.load
+    found, load = [], score.load_as
     for module in (export, score):
-        monkeypatch.setattr(module, "load", lambda *args, **options: found.append(args) or load(*args, **options))
+        monkeypatch.setattr(module, "load_as", lambda *args, **options: found.append(args) or load(*args, **options))
     return found
 
 

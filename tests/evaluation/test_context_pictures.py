@@ -68,8 +68,7 @@ def test_a_model_in_a_folder_called_mean_is_not_taken_for_the_mean(monkeypatch, 
     (tmp_path / "text").write_text("dog\n")
     paths = [str(tmp_path / folder / "best.pt") for folder in ("mean", "other")]
     options = Namespace(task=Namespace(schema=()))
-    monkeypatch.setattr(likelihood_ratio, "load", lambda path, *_, **__: options)
-    monkeypatch.setattr(likelihood_ratio, "model_options", lambda args: {})
+    monkeypatch.setattr(likelihood_ratio, "load_as", lambda *_: options)
     figures = iter((np.array([1.0, 2.0]), np.array([3.0, 6.0])))
     monkeypatch.setattr(likelihood_ratio, "ratios_of", lambda *_: next(figures))
     asked = {"text": tmp_path / "text", "path": paths[0], "more_paths": paths[1:], "between": ("a=b", "a=c")}
