@@ -23,13 +23,11 @@ def errors_of(references: Sequence[str], hypotheses: Sequence[str]) -> NDArray[n
     """
     missing = OptionError("word errors are counted by jiwer, which is not installed: pip install 'jiwer>=4'")
     found = imported("jiwer", missing).process_words(list(references), list(hypotheses)).alignments
-    return np.array([sum(map(_errors, chunks)) for chunks in found], np.int64)
-
-
-def _errors(chunk: Any) -> int:
-    if chunk.type == "equal":
-        return 0
-    return int(max(chunk.ref_end_idx - chunk.ref_start_idx, chunk.hyp_end_idx - chunk.hyp_start_idx))
+    counts = (
+        sum(max(c.ref_end_idx - c.ref_start_idx, c.hyp_end_idx - c.hyp_start_idx) for c in chunks if c.type != "equal")
+        for chunks in found
+    )
+    return np.fromiter(counts, np.int64)
 
 
 def tuned_weights(nbest: NBest, features: Floats, errors: NDArray[np.int64], chosen: NDArray[np.bool_]) -> Floats:
