@@ -8,7 +8,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from fairseq_groc.open_vocabulary.scorer import OpenVocabularyScorer
 from fairseq_groc.registry import check_options
 from fairseq_groc.serving.batches import batches_of, log_probabilities
 from fairseq_groc.serving.gate import Gate
+from fairseq_groc.serving.service import LineScore
 from fairseq_groc.serving.stream import Stream
 from fairseq_groc.serving.vocabulary import Allowed, CallVocabularies, as_lines
 from fairseq_groc.tasks.checks import check_needed
@@ -36,18 +37,6 @@ from fairseq_groc.tasks.config import adapter_fields
 Words = Iterable[str]
 Context = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | Contexts
 OPTIONS_OF_TASK = ("context", "any_lexicon", "draw_new_rows", "encoding_chunk", "export_embeddings")  # that act, besides adapters
-
-
-class LineScore(NamedTuple):
-    """The score of a line.
-
-    Args:
-        log_probability: natural logarithm, ``</s>`` included; -inf if a word of it is impossible
-        tokens: its words and ``</s>``
-    """
-
-    log_probability: float
-    tokens: int
 
 
 class Scorer:
@@ -129,7 +118,9 @@ class Scorer:
         self._enter(found, entries, of_calls=False)
 
     def score(self, lines: Iterable[str], vocabulary: Words | None = None, context: Context | None = None) -> list[LineScore]:
-        """Return the log-probability and the number of tokens of each line, every one read by itself.
+        """Return the log-probability (natural logarithm) and the number of tokens of each line, every one read by itself.
+
+        ``</s>`` is one of them. The log-probability is -inf if a word is impossible.
 
         Args:
             lines: tokenised
