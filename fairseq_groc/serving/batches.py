@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fairseq_groc.contexts.schema import Contexts, distinct_rows
@@ -41,16 +42,15 @@ class Edges(NamedTuple):
 
     Args:
         of: which of them each token is, line after line
-        rows, positions: where each is for the first time
+        places: row and position where each is for the first time
         prefixes: which of the distinct beginnings each comes after
         first: of the edges after each beginning
     """
 
     of: list[int]
-    rows: list[int]
-    positions: list[int]
-    prefixes: list[int]
-    first: list[int]
+    places: list[tuple[int, int]]
+    prefixes: NDArray[np.int64]
+    first: NDArray[np.int64]
 
 
 def edges_of(lines: Sequence[Sequence[int]], roots: Sequence[int]) -> Edges:
@@ -59,23 +59,18 @@ def edges_of(lines: Sequence[Sequence[int]], roots: Sequence[int]) -> Edges:
     Args:
         roots: what each line begins with before its first word: the number of its context
     """
-    found: dict[tuple[int, int], int] = {}
-    beginnings: dict[int, int] = {}
-    edges = Edges([], [], [], [], [])
+    found: dict[tuple[int, int], int] = {}  # by what comes before: an edge, or a root below 0
+    of, places = list[int](), list[tuple[int, int]]()
     for row, (line, root) in enumerate(zip(lines, roots, strict=True)):
         before = -1 - root
         for position, word in enumerate(line):
             number = found.setdefault((before, word), len(found))
-            if number == len(edges.rows):
-                edges.rows.append(row)
-                edges.positions.append(position)
-                prefix = beginnings.setdefault(before, len(beginnings))
-                if prefix == len(edges.first):
-                    edges.first.append(number)
-                edges.prefixes.append(prefix)
-            edges.of.append(number)
+            if number == len(places):
+                places.append((row, position))
+            of.append(number)
             before = number
-    return edges
+    _, first, prefixes = np.unique([before for before, _ in found], return_index=True, return_inverse=True)
+    return Edges(of, places, prefixes, first)
 
 
 def log_probabilities(model: Any, lines: Sequence[Sequence[int]], contexts: Contexts | None, block: int) -> list[list[float]]:
@@ -114,8 +109,8 @@ def log_probabilities(model: Any, lines: Sequence[Sequence[int]], contexts: Cont
     if contexts is not None:
         roots = distinct_rows(contexts.categories[contexts.index], contexts.numbers[contexts.index])[1].tolist()
     edges = edges_of(lines, roots)
-    at = torch.tensor(edges.rows, device=device), torch.tensor(edges.positions, device=device)
-    h, targets = torch.cat(states, dim=1)[at], target[at]  # (edges, d), (edges)
+    rows, positions = torch.tensor(edges.places, device=device).unbind(1)
+    h, targets = torch.cat(states, dim=1)[rows, positions], target[rows, positions]  # (edges, d), (edges)
     if decoder.matrices.head.plain_softmax and (decoder.adapter is None or decoder.adapter.settings.new_word_discount == 1):
         found = _of_edges(decoder, edges, h, targets, *matrices)
     else:
