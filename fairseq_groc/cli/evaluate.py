@@ -28,7 +28,7 @@ from fairseq_groc.data.fingerprint import trained_words
 from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.data.text import read_lines
 from fairseq_groc.errors import DataError, OptionError
-from fairseq_groc.evaluation.characters import BYTE, MARKS, Pieces, Size, check_raw, check_symbol, pieces_of, raw_lines, size_of
+from fairseq_groc.evaluation.characters import BYTE, SYMBOLS, Pieces, Size, check_raw, check_symbol, pieces_of, raw_lines, size_of
 from fairseq_groc.evaluation.line_losses import sums_by_line, write_losses
 from fairseq_groc.evaluation.loading import open_model, read_split
 from fairseq_groc.evaluation.report import parts_of, perplexities, text_table, texts_table
@@ -55,7 +55,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     text = parser.add_mutually_exclusive_group()
     text.add_argument(
         "--remove-bpe",
-        choices=(*MARKS, "none"),
+        choices=(*SYMBOLS, "none"),
         nargs="?",
         const="@@ ",
         help="count the characters of the text that these pieces of words make up (fairseq's option); none: of what is there",

@@ -8,9 +8,9 @@ from fairseq.data.data_utils import post_process
 
 from fairseq_groc.dictionary import EOS, is_symbol
 from fairseq_groc.errors import OptionError, shown
+from fairseq_groc.pieces import BEGINS, GOES_ON, is_marked
 
-# how pieces of words are marked, by what --remove-bpe calls it
-MARKS = {"sentencepiece": re.compile("\u2581"), "@@ ": re.compile(r".+@@$")}
+SYMBOLS = {"sentencepiece": BEGINS, "@@ ": GOES_ON}  # marks of pieces of words, by what --remove-bpe calls them
 OTHERS = re.compile(r"##.|\u0120|.+</w>$|\uffed.|.+\uffed$")  # of wordpieces, GPT-2's bytes, words' ends, OpenNMT's joiners
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 FEWEST = 0.01  # of a vocabulary's words that have marks, if it is one of pieces
@@ -43,11 +43,9 @@ class Pieces(NamedTuple):
 def pieces_of(symbols: Sequence[str]) -> Pieces | None:
     """Return how pieces of words are marked among the words of a dictionary; None: these are whole words."""
     words = [word for word in symbols if not is_symbol(word)]
-    for symbol, mark in [*MARKS.items(), (None, OTHERS)]:
-        marked = [word for word in words if mark.match(word)]
-        if len(marked) > FEWEST * len(words):
-            return Pieces(symbol, marked[0])
-    return None
+    kinds: dict[str | None, list[str]] = {symbol: [w for w in words if is_marked(w, SYMBOLS[symbol])] for symbol in SYMBOLS}
+    kinds[None] = [word for word in words if OTHERS.match(word)]
+    return next((Pieces(symbol, marked[0]) for symbol, marked in kinds.items() if len(marked) > FEWEST * len(words)), None)
 
 
 def check_symbol(symbol: str, symbols: Sequence[str]) -> None:
@@ -57,7 +55,7 @@ def check_symbol(symbol: str, symbols: Sequence[str]) -> None:
         OptionError: with what would do.
     """
     found = pieces_of(symbols)
-    if symbol not in MARKS or (found is not None and found.symbol == symbol):
+    if symbol not in SYMBOLS or (found is not None and found.symbol == symbol):
         return
     remedy = found.refusal() if found else "it has whole words: leave it out"
     raise OptionError(f"--remove-bpe '{symbol}': the vocabulary has no pieces marked so; {remedy}")
