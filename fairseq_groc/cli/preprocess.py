@@ -274,8 +274,7 @@ def _add(dictionary: Dictionary, counts: Counter[str], threshold: int = 1) -> No
 
 def earlier_words(args: Namespace) -> set[str] | None:
     """Return the words of the training texts that this one goes on from; None: there are none."""
-    folders = [Path(folder) for folder in (args.vocabulary_from, *args.known) if folder]
-    found = [known_words(folder, folder_dictionary(folder).symbols) for folder in folders]
+    found = [known_words(Path(folder)) for folder in (args.vocabulary_from, *args.known) if folder]
     return set().union(*found) if found else None
 
 

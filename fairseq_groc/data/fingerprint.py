@@ -123,8 +123,9 @@ def folder_dictionary(folder: Path) -> Dictionary:
     return dictionary
 
 
-def known_words(folder: Path, words: Sequence[str]) -> set[str]:
+def known_words(folder: Path) -> set[str]:
     """Return those of a folder's words that its training text has; all of them if nothing says which these are."""
+    words = folder_dictionary(folder).symbols
     mask = trained_words(folder, len(words))
     return {word for i, word in enumerate(words) if mask is None or mask[i]}
 

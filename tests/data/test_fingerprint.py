@@ -30,10 +30,11 @@ def test_a_note_that_is_a_link_to_nothing_is_refused(tmp_path):
 
 def test_a_note_says_which_words_are_known(tmp_path):
     mask = np.array([False, False, True, False, True, False, True])
+    (tmp_path / "dict.txt").write_text("".join(f"{word} 1\n" for word in WORDS[4:]))
     note_folder(tmp_path, WORDS, mask)
     assert json.loads((tmp_path / "binarised.json").read_text())["trained"] == [2, 3, 4, 5, 6, 7]
     check_dictionary(tmp_path, WORDS)
     assert trained_words(tmp_path, len(WORDS)).tolist() == mask.tolist()
-    assert known_words(tmp_path, WORDS) == {"</s>", "the", "dog"}
+    assert known_words(tmp_path) == {"</s>", "the", "dog"}
     note_folder(tmp_path, WORDS, None)
-    assert trained_words(tmp_path, len(WORDS)) is None and known_words(tmp_path, WORDS) == set(WORDS)
+    assert trained_words(tmp_path, len(WORDS)) is None and known_words(tmp_path) == set(WORDS)
