@@ -136,8 +136,8 @@ class AdapterSettings(SimpleNamespace):
         return {name: value for name, value in self.values().items() if value != OPTIONS[name].default or name in own}
 
     def shown(self) -> str:
-        """Return what acts in words."""
-        return ", ".join(f"{name} {shown_value(value)}" for name, value in self.acting().items()) or "none"
+        """Return what acts, as it is typed."""
+        return ", ".join(f"{flag(name)} {shown_value(value)}" for name, value in self.acting().items()) or "the model alone"
 
     def adapters(self) -> list[str]:
         """Return the adapters with a history that act, in their order."""

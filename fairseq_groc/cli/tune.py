@@ -72,7 +72,7 @@ def run(args: Namespace) -> None:
             print(f"{name}:")
         tried[name] = tune_text(args, given, hub, dataset)
     if len(texts) > 1:
-        rows = [[name, f"{best(found)[1]:,.2f}", describe(best(found)[0])] for name, found in tried.items()]
+        rows = [[name, f"{best(found)[1]:,.2f}", best(found)[0].shown()] for name, found in tried.items()]
         print(aligned(["", "perplexity", "with"], rows, names=1))
     if args.out:
         reports = {name: report(texts[name], datasets[name], found) for name, found in tried.items()}
@@ -115,7 +115,7 @@ def tune_text(
     settings, ppl = best(tried)
     if ppl == math.inf:
         raise OptionError("with every setting a token is impossible: give --uniform some weights above 0")
-    print(f"best: {ppl:,.2f}  {describe(settings)}")
+    print(f"best: {ppl:,.2f}  {settings.shown()}")
     return tried
 
 
@@ -168,7 +168,7 @@ def tune(args: Namespace, hub: Any, dataset: StreamDataset, grid: Grid) -> dict[
                 if math.isnan(ppl) and not grid.model.adapters():
                     raise DataError("the perplexity is no number: the checkpoint is broken")
                 ppl = math.inf if math.isnan(ppl) else ppl  # steps that were too large
-                print(f"{ppl:>12,.2f}  {describe(settings)}")
+                print(f"{ppl:>12,.2f}  {settings.shown()}")
                 yield settings, ppl
 
         return search_all(grid, largest, not args.no_extend, search_caches)
@@ -193,11 +193,6 @@ def search_all(grid: Grid, tokens: int, extend: bool, search: Search) -> dict[Ad
             then = "trying values beyond it" if more else "better ones may lie beyond it"
             print(f"best of these: {ppl:,.2f} at the edge of the grid ({', '.join(edges)}): {then}")
     return tried
-
-
-def describe(settings: AdapterSettings) -> str:
-    """Return what acts."""
-    return ", ".join(f"{flag(name)} {shown_value(value)}" for name, value in settings.acting().items()) or "the model alone"
 
 
 def draw(axis: str, across: Sequence[Any], lambdas: Sequence[float], perplexities: Any, path: Path) -> None:

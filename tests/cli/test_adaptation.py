@@ -355,7 +355,7 @@ def test_what_a_training_had_acts_with_a_word_where_it_acts(commands, ours, corp
     model, data = tmp_path / "checkpoint_last.pt", corpus / "union"
     validate = ["fairseq-validate", data, *PLUGIN, "--path", model, "--valid-subset", "test", "--batch-size", "4"]
     output = commands.ok(*validate)
-    assert "adapters as in training: uniform_weight 0.3" in output
+    assert "adapters as in training: --uniform-weight 0.3" in output
     assert "as in training" not in commands.ok(*validate, "--uniform-weight", "0.2")
     output = commands.eval_lm(data, model)
     assert "as in training" not in output and math.isinf(evaluated(output)[1])

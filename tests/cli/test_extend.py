@@ -119,7 +119,7 @@ def test_the_cache(said, typed):
     best = re.findall(r"^best: +(\S+) ", tuned, re.MULTILINE)[0]
     assert len(json.loads((typed.folder / "grid.json").read_text())["grid"]) >= 16  # two weights, half lives; four of uniform
     again = typed.ok(*EVALUATE, *USER, "--data", "data-bin/mine", "--split", "valid")
-    assert "adapters as tuned on 'valid'" in again and "recent_weight" in again
+    assert "adapters as tuned on 'valid'" in again and "--recent-weight" in again
     assert overall(again)[0] == pytest.approx(float(best), abs=0.02)
 
 
