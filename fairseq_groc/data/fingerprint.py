@@ -2,6 +2,7 @@
 
 import functools
 import json
+import logging
 import os
 import zlib
 from collections.abc import Sequence
@@ -12,13 +13,13 @@ import numpy as np
 from fairseq.data import Dictionary
 from numpy.typing import NDArray
 
-from fairseq_groc.data.naming import NamingDictionary
-from fairseq_groc.dictionary import load_dictionary, words_fingerprint
+from fairseq_groc.dictionary import ADD_WORDS, list_of, load_dictionary, words_fingerprint
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.files import chunks
 from fairseq_groc.pieces import MARKS, is_marked
 
 FILE = "binarised.json"
+logger = logging.getLogger(__name__)
 
 
 def note_folder(
@@ -107,6 +108,20 @@ def noted_cleaning(folder: Path) -> list[str]:
         DataError: what is noted is not readable.
     """
     return _note(folder).get("cleaning", [])
+
+
+class NamingDictionary(Dictionary):
+    """One that names the words that it lacks, each once, where they are read as ``<unk>``."""
+
+    def encode_line(self, line: str, *args: Any, **kwargs: Any) -> Any:
+        """Return the numbers of a line's words, as fairseq does."""
+        adding = kwargs.get("add_if_not_exist", args[1] if len(args) > 1 else True)
+        named = self.__dict__.setdefault("_named", set())
+        lacking = [] if adding else [word for word in dict.fromkeys(line.split()) if word not in self.indices]
+        if new := [word for word in lacking if word not in named]:
+            named.update(new)
+            logger.warning(f"{list_of(new)} not in the vocabulary: read as {self.unk_word}. {ADD_WORDS}")
+        return super().encode_line(line, *args, **kwargs)
 
 
 def folder_dictionary(folder: Path) -> Dictionary:
