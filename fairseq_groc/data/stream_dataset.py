@@ -96,14 +96,14 @@ class StreamDataset(FairseqDataset):
     beginning of a stream.
 
     Args:
-        lines: an indexed dataset, one tensor of tokens a line
+        lines: an indexed dataset, one tensor of tokens a line; of one line or more
         name: of the split, for messages and carried states
         dictionary: of the data
         independent_lines: every line is a stream of its own
         contexts: what is known of each line, or of all, in the model's numbers; None: nothing
 
     Raises:
-        DataError: there is no text, or it has what no text can have.
+        DataError: it has what no text can have.
     """
 
     def __init__(self, lines: Any, name: str, dictionary: Dictionary, independent_lines: bool, contexts: Contexts | None = None):
@@ -113,13 +113,7 @@ class StreamDataset(FairseqDataset):
         self.independent_lines = independent_lines
         self.contexts = contexts
         self.ends = np.cumsum(np.asarray(lines.sizes, dtype=np.int64))  # of lines
-        self.num_tokens_total = int(self.ends[-1]) if len(self.ends) else 0
-        if self.num_tokens_total == 0:
-            raise DataError(f"split '{name}' holds no text. Preprocess it again or leave it out.")
-        if contexts is not None and len(contexts.index) not in (1, len(lines)):
-            raise DataError(
-                f"split '{name}' has {len(lines):,} lines and contexts of {len(contexts.index):,}: expected one a line"
-            )
+        self.num_tokens_total = int(self.ends[-1])
         self.text = text_of(lines)
         self._check()
 
