@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NAMED = 20  # words that one message names
 ADD_WORDS = "Add them: model.add_words, or scripts/preprocess.sh --vocabulary-from DATA --test FILE --dest DIR"
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # what every dictionary begins with
-EOS = SPECIAL.index("</s>")
+EOS, UNK = SPECIAL.index("</s>"), SPECIAL.index("<unk>")
 
 
 def is_filler(word: str) -> bool:

@@ -85,7 +85,7 @@ def run(args: Namespace) -> None:
     for name, split in texts.items():
         of_text = [found[name] for found in shares]
         first, scores = of_text[0], all_scores([found["scores"] for found in of_text])
-        parts = parts_of(scores.targets, first["known"], first["unk"])
+        parts = parts_of(scores.targets, torch.from_numpy(first["known"]))
         reports[name] = make_report(args, split, scores, parts, of_text)
         if args.losses:
             write_losses(losses[name], sums_by_line(scores.adapted, scores.places, parts, first["ends"]), first["words"])
@@ -145,14 +145,13 @@ def share_of(args: Namespace, hub: Any, dataset: StreamDataset, known: Tensor, w
     scores = score(hub.models[0], dataset, place, args.verify_normalization, decoder.real_words().cpu() & ~known)
     seconds = time.perf_counter() - began
     return {
-        "scores": [part.numpy() for part in scores],  # whole to another process: tensors would go by shared memory
-        "known": known,
-        "unk": task.dictionary.unk(),
+        # arrays: tensors would come from another process by shared memory, of which there may be too little
+        "scores": [part.numpy() for part in scores],
+        "known": known.numpy(),
         "ends": dataset.ends,
         "words": list(raw_lines(dataset.lines, symbols)) if args.losses and worker == 0 else [],
         "size": size,
         "pieces": pieces,
-        "text": dataset.num_tokens_total,
         "vocabulary": int(possible.sum()),
         "known_vocabulary": int((known & possible).sum()),
         "adapters": decoder.adapter.settings.values() if decoder.adapter else {},
@@ -212,14 +211,14 @@ def make_report(
         DataError: the tokens scored are not the text's.
     """
     first, tokens, unknown = shares[0], len(scores.targets), int(parts["unk"].sum())
-    if tokens != first["text"]:
-        raise DataError(f"{tokens:,} tokens were scored of a text of {first['text']:,}: this is a bug, report it")
+    if tokens != first["ends"][-1]:
+        raise DataError(f"{tokens:,} tokens were scored of a text of {first['ends'][-1]:,}: this is a bug, report it")
     if unknown:
         logger.warning(
             f"{unknown:,} tokens are <unk>: bits per character are comparable only over vocabularies that have all words"
         )
     report = {
-        "tokens_in_text": first["text"],
+        "tokens_in_text": int(first["ends"][-1]),
         "tokens_scored": tokens,
         **perplexities(scores.adapted, scores.own, parts, first["size"]),
         "seconds_of_scoring": max(s["seconds"] for s in shares),

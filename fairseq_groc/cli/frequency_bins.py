@@ -45,7 +45,7 @@ def run(args: Namespace) -> None:
             raise DataError(
                 f"{impossible:,} tokens are impossible for {name} or {args.path}: give a text of words that both have"
             )
-        compared[name] = by_frequency(targets, ours, theirs, counts, args.edges, task.dictionary.unk())
+        compared[name] = by_frequency(targets, ours, theirs, counts, args.edges)
     print(bins_table(compared))
     if left := len(targets) - sum(b.tokens for b in next(iter(compared.values()))):
         print(f"{left:,} tokens are in no bin: of words that occur, but {args.edges[0]:,} times at most")

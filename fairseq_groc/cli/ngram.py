@@ -100,7 +100,7 @@ def report(ngrams: NGrams, words: list[str], text: NDArray[np.int64], dictionary
     spread, targets, end = int(possible.sum()), numbers[text], numbers[dictionary.eos()]
     histories = ngrams.histories(np.concatenate([[end], targets[:-1]]), np.full(ngrams.order - 1, -1))
     scores = torch.from_numpy(np.log(ngrams.probabilities(histories, targets, spread)))
-    parts = parts_of(torch.from_numpy(text), torch.from_numpy(numbers >= 0), dictionary.unk())
+    parts = parts_of(torch.from_numpy(text), torch.from_numpy(numbers >= 0))
     made = perplexities(scores, scores, parts, None)
     return {"words": spread, **{part: {key: made[part][key] for key in ("tokens", "perplexity")} for part in PARTS}}
 

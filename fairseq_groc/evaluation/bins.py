@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fairseq_groc.dictionary import UNK
 from fairseq_groc.errors import counted
 from fairseq_groc.evaluation.results import aligned, color_of, pyplot, save_figure
 
@@ -80,20 +81,19 @@ def draw_bins(compared: Mapping[str, Sequence[Bin]], path: Path) -> None:
     save_figure(figure, path)
 
 
-def by_frequency(
-    targets: Tensor, ours: Tensor, baseline: Tensor, counts: Tensor, edges: Sequence[int] = EDGES, unk: int = 3
-) -> list[Bin]:
-    """Compare two models on the same text, bin by bin; words that do not occur in the training text have the first bin.
+def by_frequency(targets: Tensor, ours: Tensor, baseline: Tensor, counts: Tensor, edges: Sequence[int]) -> list[Bin]:
+    """Compare two models on the same text, bin by bin.
+
+    Words that do not occur in the training text have the first bin to themselves, ``<unk>`` has the last one.
 
     Args:
         targets: (n)
         ours, baseline: log-probabilities of the targets, (n)
         counts: occurrences of each word in the training text, (V)
         edges: where bins begin, exclusive, in rising order
-        unk: the number of ``<unk>``, which has the last bin to itself
     """
     differences = (ours - baseline).double()  # of losses, baseline's less ours
-    known, occurrences = targets != unk, counts[targets]
+    known, occurrences = targets != UNK, counts[targets]
     ranges: list[tuple[int | None, int | None]] = [*itertools.pairwise([*edges, None]), (None, None)]
     if bool((known & (occurrences == 0)).any()):
         ranges.insert(0, (-1, 0))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from fairseq_groc.adapters.base import ADAPTERS, CACHES, switch_of
+from fairseq_groc.dictionary import UNK
 from fairseq_groc.evaluation.characters import Size
 from fairseq_groc.evaluation.results import aligned
 from fairseq_groc.modules.probabilities import is_impossible, perplexity
@@ -15,15 +16,14 @@ from fairseq_groc.modules.probabilities import is_impossible, perplexity
 PARTS = {"all": "overall", "known": "known words", "new": "new words", "unk": "<unk>"}
 
 
-def parts_of(targets: Tensor, known: Tensor, unk: int) -> dict[str, Tensor]:
-    """Return the masks (n) of the parts of a report.
+def parts_of(targets: Tensor, known: Tensor) -> dict[str, Tensor]:
+    """Return the masks (n) of the parts of a report; ``<unk>`` is no word, known or new.
 
     Args:
         targets: (n)
         known: mask (V) of the words that the training text has
-        unk: the number of ``<unk>``, which is no word, known or new
     """
-    is_known, is_unk = known[targets], targets == unk
+    is_known, is_unk = known[targets], targets == UNK
     return {"all": torch.ones_like(is_unk), "known": is_known & ~is_unk, "new": ~is_known & ~is_unk, "unk": is_unk}
 
 

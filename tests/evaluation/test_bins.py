@@ -24,7 +24,7 @@ def test_by_hand():
 def test_unk_is_in_no_bin_of_words():
     counts = torch.tensor([0, 1, 2, 3, 100])
     targets, ours = torch.tensor([3, 1, 3, 0]), torch.tensor([-1.0, -2.0, -3.0, -1.0])
-    new, rare, unk = by_frequency(targets, ours, ours - 0.5, counts, (0, 2), unk=3)
+    new, rare, unk = by_frequency(targets, ours, ours - 0.5, counts, (0, 2))
     assert [b.label() for b in (new, rare, unk)] == ["0", "1 to 2", "<unk>"]
     assert (unk.words, unk.tokens, unk.mean) == (1, 2, 0.5) and (unk.least, unk.most) == (None, None)
-    assert len(by_frequency(targets[:1], ours[:1], ours[:1], counts, (0, 2), unk=3)) == 1
+    assert len(by_frequency(targets[:1], ours[:1], ours[:1], counts, (0, 2))) == 1

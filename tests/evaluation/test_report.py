@@ -16,7 +16,7 @@ KNOWN = torch.tensor([False, False, True, False, True, True, False])
 def test_an_impossible_token_makes_the_perplexity_infinite_and_is_counted():
     own = torch.log(torch.tensor([0.5, 0.25, 0.5, 0.0])).clamp(min=LOG_ZERO)
     adapted = torch.log(torch.tensor([0.5, 0.25, 0.5, 0.125]))
-    report = perplexities(adapted, own, parts_of(TARGETS, KNOWN, 3), Size(8, 16))
+    report = perplexities(adapted, own, parts_of(TARGETS, KNOWN), Size(8, 16))
     assert report["all"]["perplexity"] == pytest.approx((2 * 4 * 2 * 8) ** (1 / 4)) and report["all"]["impossible"] == 0
     assert report["all"]["model_perplexity"] == math.inf and report["known"]["model_perplexity"] == pytest.approx(16 ** (1 / 3))
     assert (report["known"]["share"], report["new"]["share"]) == (0.75, 0.25) and report["new"]["perplexity"] == pytest.approx(8)
@@ -26,11 +26,11 @@ def test_an_impossible_token_makes_the_perplexity_infinite_and_is_counted():
 def test_unk_is_neither_known_nor_new():
     scores = torch.log(torch.tensor([0.5, 0.25, 0.5, 0.125]))
     for known in (KNOWN, ~KNOWN):
-        report = perplexities(scores, scores, parts_of(TARGETS, known, 5), None)
+        report = perplexities(scores, scores, parts_of(torch.tensor([4, 3, 2, 6]), known), None)
         counts = [4, 2, 1, 1] if known is KNOWN else [4, 1, 2, 1]
         assert [report[part]["tokens"] for part in ("all", "known", "new", "unk")] == counts
         assert report["unk"]["perplexity"] == pytest.approx(4)
-    report = perplexities(scores, scores, parts_of(TARGETS, KNOWN, 3), None)
+    report = perplexities(scores, scores, parts_of(TARGETS, KNOWN), None)
     assert report["bits_per_character"] is None and math.isnan(report["unk"]["perplexity"])
 
 
