@@ -55,41 +55,27 @@ class StreamTask(LineContextTask):
         self.prepare_scoring(dataset)
         return self._iterate(dataset, batch_size, **options).next_epoch_itr(shuffle=False)
 
-    def _iterate(
-        self,
-        dataset: StreamDataset,
-        streams: int | None,
-        training: bool = False,
-        seed: int = 1,
-        num_shards: int = 1,
-        shard_id: int = 0,
-        num_workers: int = 0,
-        epoch: int = 1,
-        data_buffer_size: int = 0,
-        **_: Any,
-    ) -> Any:
+    def _iterate(self, dataset: StreamDataset, streams: int | None, training: bool = False, **options: Any) -> Any:
+        defaults = {"seed": 1, "num_shards": 1, "shard_id": 0, "num_workers": 0, "epoch": 1}
+        how = {name: options.get(name, default) for name, default in defaults.items()}
         carries_state = all(decoder.carried for decoder in self._decoders)
         self.check_room()
         plans = dataset.plan(
-            epoch,
+            how["epoch"],
             streams or 1,
-            num_shards,
+            how["num_shards"],
             self.block_length(running=not dataset.independent_lines),
             vary=training and self.cfg.vary_bptt,
             shuffle=training and (dataset.independent_lines or not carries_state),
-            seed=seed,
+            seed=how["seed"],
         )
         return iterators.EpochBatchIterator(
             dataset=dataset,
             collate_fn=dataset.collater,
             batch_sampler=[[plan] for plan in plans],
-            seed=seed,
-            num_shards=num_shards,
-            shard_id=shard_id,
-            num_workers=num_workers,
-            epoch=epoch,
-            buffer_size=data_buffer_size,
+            buffer_size=options.get("data_buffer_size", 0),
             disable_shuffling=True,
+            **how,
         )
 
     def block_length(self, running: bool = True) -> int:
