@@ -4,7 +4,6 @@ import logging
 import multiprocessing
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +82,9 @@ def run(args: Namespace) -> None:
             shares = pool.starmap(share, [(args, worker) for worker in range(args.workers)])
     reports = {}
     for name, split in texts.items():
-        of_text = [found[name] for found in shares]
-        first, scores = of_text[0], all_scores([found["scores"] for found in of_text])
+        first, *_ = of_text = [found[name] for found in shares]
+        arrays = map(np.concatenate, zip(*(found["scores"] for found in of_text), strict=True))  # one share after the other
+        scores = TokenScores(*map(torch.from_numpy, arrays))
         parts = parts_of(scores.targets, torch.from_numpy(first["known"]))
         reports[name] = make_report(args, split, scores, parts, of_text)
         if args.losses:
@@ -121,16 +121,23 @@ def check_sums(report: dict[str, Any]) -> None:
 
 
 def share(args: Namespace, worker: int) -> dict[str, dict[str, Any]]:
-    """Score one worker's streams of every text and return what the reports need of them, by text."""
+    """Score one worker's streams of every text and return what the reports need of them, by text.
+
+    Raises:
+        DataError: nothing in the folder says which words the training text has.
+    """
     import_user_module(args)  # a worker is a new process
     torch.set_num_threads(max(1, torch.get_num_threads() // args.workers))
     hub, texts = open_model(args), named_texts(args.split)
     datasets = {name: read_split(hub, split) for name, split in texts.items()}
-    known = known_mask(Path(args.data), hub.task.dictionary)
+    known = trained_words(Path(args.data), len(hub.task.dictionary))
+    if known is None:
+        remedy = "Make the folder with scripts/preprocess.sh."
+        raise DataError(f"{args.data}: nothing says which words the training text has. {remedy}")
     return {name: share_of(args, hub, dataset, known, worker) for name, dataset in datasets.items()}
 
 
-def share_of(args: Namespace, hub: Any, dataset: StreamDataset, known: Tensor, worker: int) -> dict[str, Any]:
+def share_of(args: Namespace, hub: Any, dataset: StreamDataset, known: NDArray[np.bool_], worker: int) -> dict[str, Any]:
     """Score one worker's streams of a text.
 
     Args:
@@ -140,14 +147,15 @@ def share_of(args: Namespace, hub: Any, dataset: StreamDataset, known: Tensor, w
     block, symbols = task.block_length(), task.dictionary.symbols
     pieces = None if args.raw or args.remove_bpe else pieces_of(symbols)
     size = None if pieces or worker else text_size(args, dataset)
-    place, possible = Place(args.streams, block, worker, args.workers), ~decoder.matrices.impossible.cpu()
+    possible, new = ~decoder.matrices.impossible.cpu().numpy(), decoder.real_words().cpu() & ~torch.from_numpy(known)
+    place = Place(args.streams, block, worker, args.workers)
     began = time.perf_counter()
-    scores = score(hub.models[0], dataset, place, args.verify_normalization, decoder.real_words().cpu() & ~known)
+    scores = score(hub.models[0], dataset, place, args.verify_normalization, new)
     seconds = time.perf_counter() - began
     return {
         # arrays: tensors would come from another process by shared memory, of which there may be too little
         "scores": [part.numpy() for part in scores],
-        "known": known.numpy(),
+        "known": known,
         "ends": dataset.ends,
         "words": list(raw_lines(dataset.lines, symbols)) if args.losses and worker == 0 else [],
         "size": size,
@@ -183,23 +191,6 @@ def text_size(args: Namespace, dataset: StreamDataset) -> Size:
     if marked is not None:  # other marks are no letters of the text
         check_raw(lines, raw_lines(dataset.lines, symbols, marked), str(args.raw), dataset.dictionary.unk_word)
     return size_of(lines)
-
-
-def known_mask(data: Path, dictionary: Any) -> Tensor:
-    """Return the mask (V) of the words that occur in the training text, ``</s>`` among them.
-
-    Raises:
-        DataError: nothing in the folder says which they are.
-    """
-    known = trained_words(data, len(dictionary))
-    if known is None:
-        raise DataError(f"{data}: nothing says which words the training text has. Make the folder with scripts/preprocess.sh.")
-    return torch.from_numpy(known)
-
-
-def all_scores(shares: Sequence[Sequence[NDArray[Any]]]) -> TokenScores:
-    """Return the workers' scores of a text, one share after the other."""
-    return TokenScores(*(torch.from_numpy(np.concatenate(parts)) for parts in zip(*shares, strict=True)))
 
 
 def make_report(

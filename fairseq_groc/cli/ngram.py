@@ -67,8 +67,10 @@ def run(args: Namespace) -> None:
     found = {}
     for (of, split), other in texts.items():
         name = split if of == folder else str(of / split)
-        found[name] = report(ngrams, words, other, dictionaries[of])
-        print(f"{name}: {line(found[name])}")
+        made = found[name] = report(ngrams, words, other, dictionaries[of])
+        whole = f"{made['all']['tokens']:,} tokens, perplexity {made['all']['perplexity']:,.2f} over {made['words']:,} words"
+        new = f"{made['new']['tokens']:,} tokens are of words that it has not read, which share the uniform distribution"
+        print(f"{name}: {whole}; {new}")
     if args.out:
         write_json(args.out, {**about, "texts": found})
 
@@ -103,11 +105,3 @@ def report(ngrams: NGrams, words: list[str], text: NDArray[np.int64], dictionary
     parts = parts_of(torch.from_numpy(text), torch.from_numpy(numbers >= 0))
     made = perplexities(scores, scores, parts, None)
     return {"words": spread, **{part: {key: made[part][key] for key in ("tokens", "perplexity")} for part in PARTS}}
-
-
-def line(found: dict[str, Any]) -> str:
-    """Return what was found of a text as it is printed."""
-    return (
-        f"{found['all']['tokens']:,} tokens, perplexity {found['all']['perplexity']:,.2f} over {found['words']:,} words; "
-        f"{found['new']['tokens']:,} tokens are of words that it has not read, which share the uniform distribution"
-    )

@@ -33,16 +33,23 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     archs = named("--models", args.models, "a name of its own and an --arch, as in tied=groc_lstm_lm_ptb_tied")
-    models = {name: ["--arch", *_words("--models", options)] for name, options in archs.items()}
+    models = {name: ["--arch", *_words("--models", text)] for name, text in archs.items()}
     if not (args.data / "dict.txt").is_file():
         raise DataError(f"{args.data}/dict.txt not found: --data wants a folder of binarised data")
-    turns = _turns(args, models)
+    plugin = [*PLUGIN, *(["--user-dir", args.user_dir] if args.user_dir else [])]
+    shared = _words("--options", args.options)
+    turns: dict[str, list[Speed]] = {name: [] for name in models}
+    for turn in range(args.rounds):
+        for name, model in models.items():
+            print(f"round {turn + 1} of {args.rounds}: {name}", file=sys.stderr, flush=True)
+            options = [*plugin, *TRAINING, *shared, *model, "--max-update", args.updates]
+            turns[name].append(trained(args.data, options))
     rows = summary(turns)
     print(f"in turns, rounds: {args.rounds}, updates of each: {args.updates}; {machine()}")
     print(table(rows))
     if args.out is not None:
         about = {"machine": machine(), "updates": args.updates, "rounds": args.rounds, "options": args.options}
-        write_json(args.out, {**about, "models": {name: " ".join(options) for name, options in models.items()}, "rows": rows})
+        write_json(args.out, {**about, "models": {name: " ".join(words) for name, words in models.items()}, "rows": rows})
         draw(rows, args.out.with_suffix(".png"))
 
 
@@ -56,18 +63,6 @@ def _words(option: str, text: str) -> list[str]:
         return shlex.split(text)
     except ValueError as error:
         raise OptionError(f"{option} {text}: {error}") from None
-
-
-def _turns(args: Namespace, models: dict[str, list[str]]) -> dict[str, list[Speed]]:
-    turns: dict[str, list[Speed]] = {name: [] for name in models}
-    plugin = [*PLUGIN, *(["--user-dir", args.user_dir] if args.user_dir else [])]
-    shared = _words("--options", args.options)
-    for turn in range(args.rounds):
-        for name, model in models.items():
-            print(f"round {turn + 1} of {args.rounds}: {name}", file=sys.stderr, flush=True)
-            options = [*plugin, *TRAINING, *shared, *model, "--max-update", args.updates]
-            turns[name].append(trained(args.data, options))
-    return turns
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
