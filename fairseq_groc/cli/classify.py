@@ -2,7 +2,6 @@
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from fairseq_groc.evaluation.in_context import line_scores, variable_of
 from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.results import aligned, write_json
 
-Candidate = Callable[[Contexts], Contexts]  # from the contexts of lines to those that they would have
+Candidates = Callable[[Contexts], list[Contexts]]  # from the contexts of lines to those that they would have with each value
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -51,8 +50,7 @@ def run(args: Namespace) -> None:
 
     def scores(of: StreamDataset) -> NDArray[np.float64]:
         assert of.contexts is not None
-        given = [candidate(of.contexts) for candidate in candidates]
-        return line_scores(hub.models[0], of, given, args.batch_size, hub.task.block_length()).numpy()
+        return line_scores(hub.models[0], of, candidates(of.contexts), args.batch_size, hub.task.block_length()).numpy()
 
     prior = None if counts is None else np.log(np.array(counts) / sum(counts))
     tau = 1.0
@@ -79,7 +77,7 @@ def run(args: Namespace) -> None:
         write_json(args.out, {**report, **{name: values.tolist() for name, values in found_of.items()}})
 
 
-def candidates_of(schema: Schema | None, args: Namespace) -> tuple[list[str], list[Candidate], tuple[int, ...] | None]:
+def candidates_of(schema: Schema | None, args: Namespace) -> tuple[list[str], Candidates, tuple[int, ...] | None]:
     """Return the values to guess, what makes of a text's contexts those with each value, and their counts if they are the prior.
 
     Raises:
@@ -88,9 +86,8 @@ def candidates_of(schema: Schema | None, args: Namespace) -> tuple[list[str], li
     """
     if args.candidates is None:
         place, variable = variable_of(schema, args.variable)
-        numbers = range(1, len(variable.values) + 1)
-        made: list[Candidate] = [partial(with_value, place, number) for number in numbers]
-        return list(variable.values), made, variable.counts if args.prior == "train" else None
+        numbers, counts = range(1, len(variable.values) + 1), variable.counts if args.prior == "train" else None
+        return list(variable.values), lambda own: [with_value(own, place, number) for number in numbers], counts
     if args.prior == "train":
         raise OptionError("--prior train: nothing says how often training has --candidates. Leave it out.")
     table = read_table(args.candidates)
@@ -104,7 +101,7 @@ def candidates_of(schema: Schema | None, args: Namespace) -> tuple[list[str], li
     names = cells[args.variable]
     if len(names) < 2 or "" in names or len(set(names)) < len(names):
         raise DataError(f"{args.candidates}: expected two or more values of {args.variable} to guess, each in a row of its own")
-    return names, [partial(lambda row, own: row, row) for row in rows], None
+    return names, lambda own: rows, None
 
 
 def labels_of(args: Namespace, dataset: StreamDataset, values: list[str]) -> NDArray[np.int64]:
@@ -126,7 +123,7 @@ def labels_of(args: Namespace, dataset: StreamDataset, values: list[str]) -> NDA
     return labels
 
 
-def with_value(place: int, number: int, contexts: Contexts) -> Contexts:
+def with_value(contexts: Contexts, place: int, number: int) -> Contexts:
     """Return the lines' contexts with one value of a category in place of their own."""
     categories = contexts.categories.copy()
     categories[:, place] = number
