@@ -2,7 +2,6 @@
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -45,13 +44,9 @@ def run(args: Namespace) -> None:
         write_service(decoder, args.service)
         adds = "adds words" if decoder.matrices.embedding.reads_spellings else "adds no words: each has a row"
         print(f"{args.service}: {int(decoder.real_words().sum()):,} words; {adds}{without}")
-    else:
-        _write_text(decoder, args.out)
-
-
-def _write_text(decoder: Any, out: Path) -> None:
+        return
     with torch.no_grad():
         outputs = decoder.matrices.output_embeddings()
     rows = (~decoder.matrices.unpredictable()).nonzero().squeeze(1).tolist()
-    write_word2vec(out, [decoder.dictionary[row] for row in rows], outputs[rows])
-    print(f"{out}: {len(rows):,} words, {outputs.size(1)} numbers each")
+    write_word2vec(args.out, [decoder.dictionary[row] for row in rows], outputs[rows])
+    print(f"{args.out}: {len(rows):,} words, {outputs.size(1)} numbers each")

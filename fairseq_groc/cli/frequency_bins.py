@@ -1,6 +1,7 @@
 """Compare checkpoints by how often a word occurs in the training text: where the losses differ."""
 
 from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def run(args: Namespace) -> None:
     if args.out:
         about = {"path": args.path, "baselines": args.baselines, "data": args.data, "train": str(train), "split": args.split}
         about["tuned_adapters"] = args.tuned_adapters
-        bins = {name: [b.as_dict() for b in found] for name, found in compared.items()}
+        bins = {name: [{"label": b.label(), **asdict(b)} for b in found] for name, found in compared.items()}
         write_json(args.out, {**about, "tokens": len(targets), "bins": bins})
         draw_bins(compared, args.out.with_suffix(".png"))
 

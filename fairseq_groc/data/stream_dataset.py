@@ -112,7 +112,8 @@ class StreamDataset(FairseqDataset):
         self.dictionary = dictionary
         self.independent_lines = independent_lines
         self.contexts = contexts
-        self.ends = np.cumsum(np.asarray(lines.sizes, dtype=np.int64))  # of lines
+        self.sizes = np.asarray(lines.sizes)  # of lines
+        self.ends = np.cumsum(self.sizes, dtype=np.int64)
         self.num_tokens_total = int(self.ends[-1])
         self.text = text_of(lines)
         self._check()
@@ -134,9 +135,8 @@ class StreamDataset(FairseqDataset):
         at_a_time, rng = batch_size * num_shards, np.random.default_rng((seed, epoch))
         streams = split_streams(self.num_tokens_total, at_a_time)
         if self.independent_lines:
-            sizes = self.sizes
-            order = similar_lengths(sizes, at_a_time, rng) if shuffle else np.argsort(-sizes, kind="stable")
-            streams = list(zip((self.ends - sizes)[order].tolist(), self.ends[order].tolist(), strict=True))
+            order = similar_lengths(self.sizes, at_a_time, rng) if shuffle else np.argsort(-self.sizes, kind="stable")
+            streams = list(zip((self.ends - self.sizes)[order].tolist(), self.ends[order].tolist(), strict=True))
         plans = plan_streams(self.name, epoch, streams, batch_size, num_shards, block, vary, seed)
         if shuffle and not self.independent_lines:
             return [plans[i] for i in rng.permutation(len(plans))]
@@ -217,10 +217,6 @@ class StreamDataset(FairseqDataset):
                 f"{count:,} of {self.num_tokens_total:,} tokens of '{self.name}' are read as {self.dictionary.unk_word}. "
                 f"If dict.txt lacks these words: {ADD_WORDS}"
             )
-
-    @property
-    def sizes(self) -> NDArray[Any]:
-        return np.asarray(self.lines.sizes)
 
 
 class LinesForInference(FairseqDataset):

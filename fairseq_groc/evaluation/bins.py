@@ -5,9 +5,8 @@ n: tokens of a text; V: vocabulary.
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -49,10 +48,6 @@ class Bin:
         if self.most is None:
             return f"> {self.least:,}"
         return f"{self.most:,}" if self.least + 1 == self.most else f"{self.least + 1:,} to {self.most:,}"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the numbers by name."""
-        return {"label": self.label(), **asdict(self)}
 
 
 def bins_table(compared: Mapping[str, Sequence[Bin]]) -> str:

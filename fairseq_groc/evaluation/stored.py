@@ -57,9 +57,10 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         stored = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):
-        stored = None
-    known = stored.get("format", FORMAT) if isinstance(stored, dict) else FORMAT
-    if known == FORMAT and isinstance(stored, dict) and _in_range(stored.get("models")):
+        stored = {}
+    stored = stored if isinstance(stored, dict) else {}
+    known = stored.get("format", FORMAT)
+    if known == FORMAT and _in_range(stored.get("models")):
         return stored["models"]
     what = "is not readable" if known == FORMAT else f"has format {known}, expected {FORMAT}"
     raise DataError(f"{path} {what}. Remove it and tune again: python -m fairseq_groc tune.")
