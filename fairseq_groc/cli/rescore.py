@@ -137,7 +137,7 @@ def _check_replaced(args: Namespace, nbest: NBest) -> None:
 def _scored(nbest: NBest, args: Namespace) -> list[LineScore]:
     warn_of_cleaning(args.nbest, args.data, args.tokenize, args.lower)
     scorer = load(args.path, args.data, lexicon_path=args.lexicon_path, **options_of(args))
-    texts = [*map(cleaner(args.tokenize, args.lower), nbest.texts())]
+    texts = [*map(cleaner(args.tokenize, args.lower), (line.text for line in nbest.lines))]
     if args.add_words:
         words = dict.fromkeys(word for text in texts for word in text.split())
         scorer.add_words([word for word in words if word != scorer.decoder.dictionary.unk_word])
@@ -155,8 +155,8 @@ def _scored(nbest: NBest, args: Namespace) -> list[LineScore]:
 def _errors(nbest: NBest, references: dict[str, str]) -> NDArray[np.int64]:
     """Return the errors of each hypothesis, (N), 0 where there is no reference."""
     errors = np.zeros(len(nbest.lines), np.int64)
-    known = [i for i, number in enumerate(nbest.utterance) if nbest.ids[number] in references]
-    if known:
+    known = np.flatnonzero(nbest.of(references))
+    if len(known):
         said = [references[nbest.ids[nbest.utterance[i]]] for i in known]
         errors[known] = errors_of(said, [nbest.lines[i].text for i in known])
     return errors
@@ -176,7 +176,7 @@ def _tuned_on(path: Path | None, references: dict[str, str], nbest: NBest) -> ND
         if lacking or not chosen:
             what = f"{shown(min(lacking))} has no reference or is not in the list" if lacking else "no id"
             raise DataError(f"{path}: {what}")
-    return np.array([nbest.ids[number] in chosen for number in nbest.utterance])
+    return nbest.of(chosen)
 
 
 def _report(
@@ -189,8 +189,7 @@ def _report(
     references: dict[str, str],
 ) -> None:
     """Print the word error rates of each score, of the mixture, and of the best there is."""
-    known = np.array([nbest.ids[number] in references for number in nbest.utterance])
-    parts = {"tuned on": tuned_on, "others": known & ~tuned_on}
+    parts = {"tuned on": tuned_on, "others": nbest.of(references) & ~tuned_on}
 
     def rates(name: str, features: Floats, weights: Floats) -> list[str]:
         row = [name]

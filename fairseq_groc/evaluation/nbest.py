@@ -4,7 +4,7 @@ N: hypotheses of all utterances; U: utterances; F: features, the scores and the 
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,9 +68,9 @@ class NBest(NamedTuple):
     scores: Floats
     lines: list[Line]
 
-    def texts(self) -> list[str]:
-        """Return the texts of the hypotheses, N of them."""
-        return [line.text for line in self.lines]
+    def of(self, ids: Collection[str]) -> NDArray[np.bool_]:
+        """Return which hypotheses are of some utterances, (N)."""
+        return np.array([name in ids for name in self.ids])[self.utterance]
 
 
 def read_nbest(path: Path, columns: Columns) -> NBest:
@@ -149,7 +149,7 @@ def read_references(path: Path, ids: Iterable[str]) -> dict[str, str]:
 
 def features_of(nbest: NBest, log_probabilities: Sequence[float]) -> tuple[list[str], Floats]:
     """Return the names of the features and their values, (N, F): the model's, the other scores, the number of words."""
-    lengths = [len(text.split()) for text in nbest.texts()]
+    lengths = [len(line.text.split()) for line in nbest.lines]
     return [LM, *nbest.names, WORDS], np.column_stack([log_probabilities, nbest.scores, lengths])
 
 

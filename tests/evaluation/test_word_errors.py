@@ -89,7 +89,8 @@ def test_fields_by_name_and_by_number(tmp_path):
     named = read_nbest(tmp_path / "named", Columns("id", "text", None))
     plain = read_nbest(tmp_path / "plain", Columns("1", "3", ("2", "4")))
     for found in (named, plain):
-        assert found.ids == ["u1", "u2"] and found.utterance.tolist() == [0, 1, 0] and found.texts() == ["the cat", "a dog", ""]
+        assert found.ids == ["u1", "u2"] and found.utterance.tolist() == [0, 1, 0]
+        assert [line.text for line in found.lines] == ["the cat", "a dog", ""]
         assert found.scores.tolist() == [[-1, 2.5], [-2, 1], [-3, 0]] and [line.whole for line in found.lines] == rows
     assert named.names == ["ac", "kn"] and read_nbest(tmp_path / "named", Columns("id", "text", ("kn",))).names == ["kn"]
     assert parse_weights("kn=2,lm=-.5", ["lm", "ac", "kn"]).tolist() == [-0.5, 0, 2]
