@@ -33,8 +33,8 @@ class Pass:
         real: mask (V) of the real words, which the uniform distribution has
         new_words: mask (V) of those that the training text lacks
         mass: for settings of a cache, log of its mass on the target, (n), and whether it remembers anything, (n)
-        known_words: what the cache knows besides what was said, a mask (V); None: nothing
-        known: log-probabilities of these words together, (2, n): of those that the training text has, of those that it lacks
+        known: what the cache knows besides what was said, a mask (V), and the log-probabilities of these words together, (2, n):
+            of those that the training text has, of those that it lacks; None: nothing
     """
 
     lprobs: Tensor
@@ -43,8 +43,7 @@ class Pass:
     real: Tensor
     new_words: Tensor
     mass: dict[tuple[float, ...], tuple[Tensor, Tensor]] = field(default_factory=dict)
-    known_words: Tensor | None = None
-    known: Tensor | None = None
+    known: tuple[Tensor, Tensor] | None = None
 
 
 class States:
@@ -103,7 +102,7 @@ def read(states: States, adapter: Adapter, cache: str) -> Pass:
         if cache != "none":
             states.append(decoder.scoring_layer.features)
     lprobs, new, targets = (torch.cat(parts) for parts in columns.values())
-    return Pass(lprobs, new, targets, real, unseen, {}, known, torch.cat(of_known, 1) if of_known else None)
+    return Pass(lprobs, new, targets, real, unseen, {}, None if known is None else (known, torch.cat(of_known, 1)))
 
 
 @torch.no_grad()
@@ -123,8 +122,8 @@ def remember(found: Pass, states: States, adapter: Adapter, grid: Grid) -> None:
         views = [(memory.see(h, sample["net_input"]["src_tokens"], states.padding), served) for memory, served in memories]
         mass, present = _mass(views, sample["target"])
         parts.append((mass[:, kept], present[:, kept]))
-    for number, chosen in enumerate(missing):
-        found.mass[chosen] = tuple(torch.cat([part[which][number] for part in parts]) for which in (0, 1))  # type: ignore[assignment]
+    masses, remembered = (torch.cat(of, dim=1) for of in zip(*parts, strict=True))  # of each setting, (S, n)
+    found.mass.update(zip(missing, zip(masses, remembered, strict=True), strict=True))
 
 
 def _mass(views: list[tuple[View, Sequence[AdapterSettings]]], target: Tensor) -> tuple[Tensor, Tensor]:
@@ -164,11 +163,11 @@ def _adapted(found: Pass, factor: float, uniform: float) -> Tensor:
 
 def _adapted_known(found: Pass, factor: float, uniform: float) -> Tensor:
     """Return the same of the words that the cache knows, together, which it shares out; 0 where it knows none."""
-    if found.known is None or found.known_words is None:
+    if found.known is None:
         return torch.zeros(())
-    old, new = found.known
+    words, (old, new) = found.known
     known = torch.logaddexp(old, new + math.log(factor)) - torch.log1p((factor - 1) * found.new.exp())
-    return uniform_mass(known, uniform, found.real, found.known_words)
+    return uniform_mass(known, uniform, found.real, words)
 
 
 def best(tried: Mapping[AdapterSettings, float]) -> tuple[AdapterSettings, float]:

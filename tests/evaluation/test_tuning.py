@@ -54,8 +54,7 @@ def test_an_ngram_shares_out_what_the_model_gives_to_its_words(text):
     q = torch.linspace(0.1, 0.9, 50, dtype=torch.double)
     found = found_in(text)
     found.mass["folder",] = torch.where(known[targets], q.log(), -math.inf), known[targets]
-    found.known = torch.stack([lprobs[:, known & words].logsumexp(-1) for words in (~NEW, NEW)])
-    found.known_words = known
+    found.known = known, torch.stack([lprobs[:, known & words].logsumexp(-1) for words in (~NEW, NEW)])
     grid = grid_of(
         "ngram", ngram_path=("folder",), ngram_weight=(0.0, 0.3), uniform_weight=(0.0, 0.2), new_word_discount=(1.0, 0.1)
     )
