@@ -61,10 +61,10 @@ class CallVocabularies:
             entries: what new words are made of, as ``add_words`` takes it
             of_calls: whether other calls go on without those that are new; otherwise all have all of them
         """
-        known = [word in self._decoder.dictionary.indices for word in words]
+        size = len(self._decoder.dictionary)
         numbers: list[int] = self._decoder.add_words(words, entries)
         if of_calls:
-            self.of_calls.update(number for number, there in zip(numbers, known, strict=True) if not there)
+            self.of_calls.update(number for number in numbers if number >= size)
         else:
             self.of_calls.difference_update(numbers)
         self.version += 1
