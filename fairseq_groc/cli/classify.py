@@ -17,7 +17,7 @@ from fairseq_groc.data.stream_dataset import StreamDataset
 from fairseq_groc.data.text import escaped
 from fairseq_groc.errors import DataError, OptionError
 from fairseq_groc.evaluation.classification import baseline, fit_temperature, log_posterior, quality, scikit_learn
-from fairseq_groc.evaluation.in_context import line_scores, variable_of
+from fairseq_groc.evaluation.in_context import log_likelihoods, variable_of
 from fairseq_groc.evaluation.loading import open_split
 from fairseq_groc.evaluation.results import aligned, write_json
 
@@ -50,7 +50,7 @@ def run(args: Namespace) -> None:
 
     def scores(of: StreamDataset) -> NDArray[np.float64]:
         assert of.contexts is not None
-        return line_scores(hub.models[0], of, candidates(of.contexts), args.batch_size, hub.task.block_length()).numpy()
+        return log_likelihoods(hub.models[0], of, candidates(of.contexts), args.batch_size, hub.task.block_length()).numpy()
 
     prior = None if counts is None else np.log(np.array(counts) / sum(counts))
     tau = 1.0

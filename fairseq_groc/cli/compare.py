@@ -11,7 +11,7 @@ from fairseq_groc.arguments import add_out, natural, share, whole
 from fairseq_groc.errors import DataError, OptionError, shown
 from fairseq_groc.evaluation.comparison import paired_bootstrap, seeds
 from fairseq_groc.evaluation.line_losses import NATS, PARTS, TOKENS, Sums, read_losses
-from fairseq_groc.evaluation.report import PARTS as NAMES
+from fairseq_groc.evaluation.report import NAMES
 from fairseq_groc.evaluation.results import aligned, write_json
 
 FEWEST = 2  # lines that can be drawn

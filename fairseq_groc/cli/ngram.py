@@ -18,7 +18,7 @@ from fairseq_groc.data.fingerprint import folder_dictionary
 from fairseq_groc.data.stream_dataset import StreamDataset, open_text
 from fairseq_groc.dictionary import real_words
 from fairseq_groc.errors import OptionError
-from fairseq_groc.evaluation.report import PARTS, parts_of, perplexities
+from fairseq_groc.evaluation.report import NAMES, parts_of, perplexities
 from fairseq_groc.evaluation.results import write_json
 from fairseq_groc.files import check_place, digest
 from fairseq_groc.modules.kneser_ney import FALLBACK, NGrams, train
@@ -104,4 +104,4 @@ def report(ngrams: NGrams, words: list[str], text: NDArray[np.int64], dictionary
     scores = torch.from_numpy(np.log(ngrams.probabilities(histories, targets, spread)))
     parts = parts_of(torch.from_numpy(text), torch.from_numpy(numbers >= 0))
     made = perplexities(scores, scores, parts, None)
-    return {"words": spread, **{part: {key: made[part][key] for key in ("tokens", "perplexity")} for part in PARTS}}
+    return {"words": spread, **{part: {key: made[part][key] for key in ("tokens", "perplexity")} for part in NAMES}}

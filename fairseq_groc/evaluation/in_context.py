@@ -50,7 +50,7 @@ def token_scores(model: Any, dataset: StreamDataset, batch_size: int, block: int
         yield sample["id"], sample["target"], numbers_of("model", -losses)
 
 
-def line_scores(model: Any, dataset: StreamDataset, contexts: Sequence[Contexts], batch_size: int, block: int) -> Tensor:
+def log_likelihoods(model: Any, dataset: StreamDataset, contexts: Sequence[Contexts], batch_size: int, block: int) -> Tensor:
     """Return log p(line | context) of every line in each of several contexts, (n, C), which Bayes' rule wants.
 
     Args:

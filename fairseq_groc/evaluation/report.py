@@ -13,7 +13,7 @@ from fairseq_groc.evaluation.characters import Size
 from fairseq_groc.evaluation.results import aligned
 from fairseq_groc.modules.probabilities import is_impossible, perplexity
 
-PARTS = {"all": "overall", "known": "known words", "new": "new words", "unk": "<unk>"}
+NAMES = {"all": "overall", "known": "known words", "new": "new words", "unk": "<unk>"}
 
 
 def parts_of(targets: Tensor, known: Tensor) -> dict[str, Tensor]:
@@ -64,7 +64,7 @@ def perplexities(adapted: Tensor, own: Tensor, parts: Mapping[str, Tensor], size
 def text_table(report: dict[str, Any]) -> str:
     """Return the report as lines of text; ``<unk>`` has one if the text has it."""
     rows = []
-    for name, r in ((name, report[part]) for part, name in PARTS.items() if part != "unk" or report[part]["tokens"]):
+    for name, r in ((name, report[part]) for part, name in NAMES.items() if part != "unk" or report[part]["tokens"]):
         numbers = f"{r['tokens']:,}", f"{r['share']:.1%}", f"{r['impossible']:,}"
         rows.append([name, *numbers, f"{r['perplexity']:,.2f}", f"{r['model_perplexity']:,.2f}"])
     table = aligned(["", "tokens", "share", "impossible", "perplexity", _own(report)], rows)

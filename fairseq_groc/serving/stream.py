@@ -23,17 +23,17 @@ from fairseq_groc.serving.vocabulary import Allowed
 SCORED = SPECIAL[2:]  # </s> and <unk>: symbols that a text has
 
 
-class _Place:
+class _Prefix:
     """What was read up to a word: read when it is asked for, once, whichever of the streams that share it asks.
 
     Args:
-        before: the place before the word, if any; it is let go once the word is read
+        before: the prefix before the word, if any; it is let go once the word is read
         word: its number
-        alone: whether nothing else goes on from the place before: its state is taken over, otherwise forked
+        alone: whether nothing else goes on from the prefix before: its state is taken over, otherwise forked
         context: of the stream, at its beginning
     """
 
-    def __init__(self, before: _Place | None, word: int, alone: bool = True, context: Any = None):
+    def __init__(self, before: _Prefix | None, word: int, alone: bool = True, context: Any = None):
         self.shared = False
         self._before, self._word, self._alone, self._context = before, word, alone, context
         self._reading = threading.Lock()
@@ -101,14 +101,14 @@ class Stream:
             for adapter in scorer.decoder.adapter.new_adapters().values():
                 adapter.follows(running=False, generating=True)  # or it says why it does not
         batch = None if context is None else context.of_lines(np.zeros(1, np.int64))
-        self._place = _Place(None, scorer.decoder.dictionary.eos(), context=batch)
+        self._prefix = _Prefix(None, scorer.decoder.dictionary.eos(), context=batch)
         self._mass: NewWordMass | None = None if scorer.open is None else scorer.open.mass and scorer.open.mass.anew()
 
     def copy(self) -> Stream:
         """Return another stream that goes on from here by itself. Nothing is copied until both have gone on."""
         twin = object.__new__(Stream)
-        self._place.shared = True
-        twin._scorer, twin._allowed, twin._place = self._scorer, self._allowed, self._place
+        self._prefix.shared = True
+        twin._scorer, twin._allowed, twin._prefix = self._scorer, self._allowed, self._prefix
         twin._mass = copy.copy(self._mass)
         return twin
 
@@ -148,7 +148,7 @@ class Stream:
         """Return the model's log-probabilities, (V)."""
         scorer = self._scorer
         with scorer.gate.reading(), scorer.decoder.limited(scorer.vocabularies.limit(self._allowed)):
-            return self._place.lprobs(scorer.model, scorer.vocabularies.version)
+            return self._prefix.lprobs(scorer.model, scorer.vocabularies.version)
 
     @torch.no_grad()
     def _next(self, word: str) -> float:
@@ -162,7 +162,7 @@ class Stream:
             paid = float(lprobs[number])
         else:
             paid, number = self._paid(word, number, lprobs)
-        self._place = _Place(self._place, number, alone=not self._place.shared)
+        self._prefix = _Prefix(self._prefix, number, alone=not self._prefix.shared)
         return -math.inf if is_impossible(paid) else paid
 
     def _paid(self, word: str, number: int | None, lprobs: Tensor) -> tuple[float, int]:

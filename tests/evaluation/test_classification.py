@@ -59,9 +59,9 @@ def test_a_line_with_an_impossible_word_is_impossible(monkeypatch):
     monkeypatch.setattr(in_context, "in_context", lambda *_: nullcontext())
     monkeypatch.setattr(in_context, "token_scores", lambda *_: [(lines, None, words)])
     with pytest.raises(DataError, match="line 1 of 'valid' has words that the model has not"):
-        in_context.line_scores(None, Text([None] * 2), [None], 3, 2)
+        in_context.log_likelihoods(None, Text([None] * 2), [None], 3, 2)
     words[2, 0] = -3.0
-    assert in_context.line_scores(None, Text([None] * 2), [None], 3, 2).tolist() == [[-5.0], [-3.0]]
+    assert in_context.log_likelihoods(None, Text([None] * 2), [None], 3, 2).tolist() == [[-5.0], [-3.0]]
 
 
 def test_a_text_without_a_label_is_refused(tmp_path):

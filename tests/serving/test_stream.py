@@ -86,8 +86,8 @@ def test_copies_share_what_was_read(make, monkeypatch):
     twins = [stream.copy() for _ in range(5)]
     found = [twin.score(word) for twin, word in zip(twins, ["cat", "lion", "swim", "run", "cat"], strict=True)]
     assert len(passes) == 3 and found[0] == found[4] and len(set(found)) == 4
-    states = list(map(id, twins[0]._place._before._state.values()))
-    assert states == [id(one) for one in twins[1]._place._before._state.values()]
+    states = list(map(id, twins[0]._prefix._before._state.values()))
+    assert states == [id(one) for one in twins[1]._prefix._before._state.values()]
 
 
 def test_no_tensor_that_copies_share_is_written_to(make):
@@ -96,7 +96,7 @@ def test_no_tensor_that_copies_share_is_written_to(make):
         stream = scorer.stream()
         stream.score(["cat", "lion", "cat"])
         stream.log_probabilities()
-        held = list(tensors(stream._place._state))
+        held = list(tensors(stream._prefix._state))
         twins = [stream.copy(), stream.copy()]
         before = [content(one) for one in held]
         for twin in twins:
