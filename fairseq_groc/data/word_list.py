@@ -25,8 +25,8 @@ def listed_words(path: Path, lower: bool = False) -> list[str]:
     Raises:
         DataError: the file cannot be read, or has a symbol of fairseq's.
     """
-    words = (parts[0] for parts in _lines(path, lower) if not is_filler(parts[0]))
-    return [word for word in dict.fromkeys(words) if word != UNKNOWN]
+    words = dict.fromkeys(parts[0] for parts in _lines(path, lower))
+    return [word for word in words if word != UNKNOWN and not is_filler(word)]
 
 
 def listed_dictionary(path: Path, lower: bool = False) -> Dictionary:
@@ -43,11 +43,11 @@ def listed_dictionary(path: Path, lower: bool = False) -> Dictionary:
     if len(next(_lines(path), [""])) > 1:
         return load_dictionary(path)
     dictionary = Dictionary()
-    for number, parts in enumerate(_lines(path), start=1):
+    for number, parts in enumerate(_lines(path, lower), start=1):
         if len(parts) > 1:
             raise DataError(f"{path}: {shown(' '.join(parts))} is no word (word {number} of the list): expected one a line")
-    for word in listed_words(path, lower):
-        dictionary.add_symbol(word)
+        if parts[0] not in dictionary.indices and not is_filler(parts[0]):
+            dictionary.add_symbol(parts[0])
     if len(dictionary) == dictionary.nspecial:
         raise DataError(f"{path}: no words: expected one a line")
     return dictionary
