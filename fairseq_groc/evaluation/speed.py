@@ -20,6 +20,7 @@ TRAINING = (
 # a process a worker, on GPUs and, with --cpu --distributed-backend gloo --ddp-backend legacy_ddp, on CPUs
 _WORKER = 'exec "$@" --distributed-init-method env:// --distributed-no-spawn --distributed-rank $RANK'
 _TORCHRUN = re.compile(r"^(?:[EW]\d{4} \d\d:.*torch/distributed/elastic|\[rank\d+\]:\[)", re.MULTILINE)  # what it or NCCL adds
+_ENDED = "terminate called"  # what C++ adds in a worker that is ended since another has failed
 _LINE = re.compile(r"train_inner \| epoch \d+: +\d+ / (\d+) .*\bwps=([\d.]+).*\bwpb=([\d.]+)")
 
 
@@ -52,7 +53,7 @@ def trained(data: Path, options: Sequence[Any]) -> Speed:
         code, peak = measured(*_program(options), data, *options, "--save-dir", scratch, log=log)
         output = log.read_text()
     if code:
-        lines = [line for line in _TORCHRUN.split(output)[0].splitlines() if line.strip()]
+        lines = [line for line in _TORCHRUN.split(output)[0].splitlines() if line.strip() and not line.startswith(_ENDED)]
         raise OptionError(f"training failed: {lines[-1] if lines else f'exit code {code}'}")
     return read_speed(output, peak)
 

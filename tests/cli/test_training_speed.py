@@ -7,7 +7,8 @@ import subprocess
 import pytest
 from cli_helpers import FILTERS, SMALL
 
-from fairseq_groc.errors import DataError
+from fairseq_groc.errors import DataError, OptionError
+from fairseq_groc.evaluation import speed
 from fairseq_groc.evaluation.speed import Speed, read_speed, summary
 from fairseq_groc.programs import started
 
@@ -85,6 +86,13 @@ def test_a_training_that_fails_says_why(ours, corpus):
     model = f"a=groc_lstm_lm --output-head none --distributed-world-size 2 {CPUS}"
     printed = ours("training-speed", "--data", corpus / "data", "--models", model, code=1)
     assert re.search(r"^error: training failed: .*--output-head none: expected one of", printed, re.MULTILINE)
+
+
+def test_what_a_worker_says_that_is_ended_is_no_reason(monkeypatch, tmp_path):
+    said = "[rank0]: OptionError: too large\nterminate called without an active exception\n"
+    monkeypatch.setattr(speed, "measured", lambda *_, log: (log.write_text(said), (1, 0.0))[1])
+    with pytest.raises(OptionError, match=r"^training failed: \[rank0\]: OptionError: too large$"):
+        speed.trained(tmp_path, speed.TRAINING)
 
 
 def test_a_log_that_is_cut_is_one_line():
