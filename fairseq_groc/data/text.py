@@ -54,8 +54,8 @@ def decoded(file: Iterable[bytes], name: str) -> Iterator[str]:
             raw = raw[len(codecs.BOM_UTF8) :]
         try:
             line = raw.decode("utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise DataError(f"{name}:{number}: not UTF-8 ({error.reason}). Convert the file: iconv -f ENCODING -t UTF-8") from None
+        except UnicodeDecodeError:
+            raise DataError(f"{name}:{number}: not UTF-8. Convert the file: iconv -f ENCODING -t UTF-8") from None
         if "\r" in line and not returns:
             returns = True
             logger.warning(f"{name}:{number}: carriage returns within a line are blanks. If they end lines: tr '\\r' '\\n'")
