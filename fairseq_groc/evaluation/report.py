@@ -66,7 +66,7 @@ def text_table(report: dict[str, Any]) -> str:
     rows = []
     for name, r in ((name, report[part]) for part, name in NAMES.items() if part != "unk" or report[part]["tokens"]):
         numbers = f"{r['tokens']:,}", f"{r['share']:.1%}", f"{r['impossible']:,}"
-        rows.append([name, *numbers, f"{r['perplexity']:,.2f}", f"{r['model_perplexity']:,.2f}"])
+        rows.append([name, *numbers, _shown(r["perplexity"]), _shown(r["model_perplexity"])])
     table = aligned(["", "tokens", "share", "impossible", "perplexity", _own(report)], rows)
     if not report["characters"]:
         return table
@@ -79,12 +79,15 @@ def texts_table(reports: Mapping[str, dict[str, Any]]) -> str:
     for name, report in reports.items():
         whole, bits = report["all"], report["bits_per_character"]
         figures = (whole["perplexity"], report["known"]["perplexity"], report["new"]["perplexity"], whole["model_perplexity"])
-        shown = ("-" if math.isnan(figure) else f"{figure:,.2f}" for figure in figures)
         counts = f"{whole['tokens']:,}", f"{report['new']['share']:.1%}", f"{whole['impossible']:,}"
-        rows.append([name, *counts, *shown, "-" if bits is None else f"{bits:.4f}"])
+        rows.append([name, *counts, *map(_shown, figures), "-" if bits is None else f"{bits:.4f}"])
     own = _own(next(iter(reports.values())))
     columns = ["", "tokens", "new", "impossible", "perplexity", "known words", "new words", own, "bits per character"]
     return aligned(columns, rows)
+
+
+def _shown(figure: float) -> str:
+    return "-" if math.isnan(figure) else f"{figure:,.2f}"  # of no tokens
 
 
 def _own(report: dict[str, Any]) -> str:

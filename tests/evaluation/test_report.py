@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fairseq_groc.evaluation.characters import Size, pieces_of, raw_lines, size_of
-from fairseq_groc.evaluation.report import parts_of, perplexities
+from fairseq_groc.evaluation.report import parts_of, perplexities, text_table
 from fairseq_groc.modules.probabilities import LOG_ZERO
 
 TARGETS = torch.tensor([4, 5, 2, 6])
@@ -32,6 +32,9 @@ def test_unk_is_neither_known_nor_new():
         assert report["unk"]["perplexity"] == pytest.approx(4)
     report = perplexities(scores, scores, parts_of(TARGETS, KNOWN), None)
     assert report["bits_per_character"] is None and math.isnan(report["unk"]["perplexity"])
+    none_new = {**perplexities(scores, scores, parts_of(TARGETS, ~KNOWN | KNOWN), None), "settings": {"adapters": {}}}
+    row = text_table(none_new).splitlines()[3].split()
+    assert row == ["new", "words", "0", "0.0%", "0", "-", "-"]
 
 
 def test_a_text_is_as_long_as_its_characters_and_blanks():
