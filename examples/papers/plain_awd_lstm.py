@@ -16,6 +16,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from tqdm import tqdm
 
 SIZES = (400, 1150, 1150, 400)  # of embeddings and of each layer
 BLOCK, STREAMS, STREAMS_OF_VALID, RATE, DECAY, CLIP = 70, 20, 10, 30, 1.2e-6, 0.25
@@ -73,6 +74,7 @@ def optimizer_of(model: Model) -> torch.optim.Optimizer:
 def train(model: Model, text: Tensor, optimizer: torch.optim.Optimizer) -> None:
     """Read a text once."""
     states, begin = model.train().begin(text.size(1)), 0
+    bar = tqdm(total=len(text) - 2, unit=" rows", leave=False, disable=None)
     while begin < len(text) - 2:
         mean = BLOCK if np.random.random() < 0.95 else BLOCK / 2
         length = max(5, int(np.random.normal(mean, 5)))
@@ -85,6 +87,8 @@ def train(model: Model, text: Tensor, optimizer: torch.optim.Optimizer) -> None:
         nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()
         begin += length
+        bar.update(length)
+    bar.close()
 
 
 @torch.no_grad()
