@@ -93,7 +93,7 @@ def test_tuning_searches_rates_and_decays(commands, ours, corpus, models, statis
         report = report_of(ours, data, model, tmp_path / "r.json", *options)
         assert report["all"]["perplexity"] == pytest.approx(row["perplexity"], rel=1e-5)
     output = commands.eval_lm(data, model, "--gen-subset", "test1")
-    assert "dynamic_parameters all" in output
+    assert "--dynamic-parameters all" in output
     assert evaluated(output)[1] == pytest.approx(found["best"]["perplexity"], abs=0.006)
     stored = ["fairseq-eval-lm", data, *PLUGIN, "--path", model, "--gen-subset", "test1"]
     for options, message in (
