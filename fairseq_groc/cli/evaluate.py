@@ -2,6 +2,7 @@
 
 import logging
 import multiprocessing
+import signal
 import time
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -78,8 +79,12 @@ def run(args: Namespace) -> None:
     if args.workers == 1:
         shares = [share(args, 0)]
     else:
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # workers inherit it: Ctrl-C ends the command, which ends them
         with multiprocessing.get_context("spawn").Pool(args.workers, begin_worker, (args.verbose,)) as pool:
+            signal.signal(signal.SIGINT, handler)
             shares = pool.starmap(share, [(args, worker) for worker in range(args.workers)])
+            pool.close()  # they end by themselves: those that are killed leave semaphores, of which Python would warn
+            pool.join()
     reports = {}
     for name, split in texts.items():
         first, *_ = of_text = [found[name] for found in shares]
@@ -132,8 +137,7 @@ def share(args: Namespace, worker: int) -> dict[str, dict[str, Any]]:
     datasets = {name: read_split(hub, split) for name, split in texts.items()}
     known = trained_words(Path(args.data), len(hub.task.dictionary))
     if known is None:
-        remedy = "Make the folder with scripts/preprocess.sh."
-        raise DataError(f"{args.data}: nothing says which words the training text has. {remedy}")
+        raise DataError(f"{args.data}: nothing says which words the training text has. Make it with scripts/preprocess.sh.")
     return {name: share_of(args, hub, dataset, known, worker) for name, dataset in datasets.items()}
 
 
@@ -153,8 +157,7 @@ def share_of(args: Namespace, hub: Any, dataset: StreamDataset, known: NDArray[n
     scores = score(hub.models[0], dataset, place, args.verify_normalization, new)
     seconds = time.perf_counter() - began
     return {
-        # arrays: tensors would come from another process by shared memory, of which there may be too little
-        "scores": [part.numpy() for part in scores],
+        "scores": [part.numpy() for part in scores],  # tensors would come by shared memory, of which there may be too little
         "known": known,
         "ends": dataset.ends,
         "words": list(raw_lines(dataset.lines, symbols)) if args.losses and worker == 0 else [],
@@ -205,9 +208,8 @@ def make_report(
     if tokens != first["ends"][-1]:
         raise DataError(f"{tokens:,} tokens were scored of a text of {first['ends'][-1]:,}: this is a bug, report it")
     if unknown:
-        logger.warning(
-            f"{unknown:,} tokens are <unk>: bits per character are comparable only over vocabularies that have all words"
-        )
+        only = "bits per character are comparable only over vocabularies that have all words"
+        logger.warning(f"{unknown:,} tokens are <unk>: {only}")
     report = {
         "tokens_in_text": int(first["ends"][-1]),
         "tokens_scored": tokens,

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_groc.data.text import check_text, read_lines
-from fairseq_groc.dictionary import is_filler, load_dictionary
+from fairseq_groc.dictionary import is_filler, is_symbol, load_dictionary
 from fairseq_groc.errors import DataError, shown
 
 if TYPE_CHECKING:
     from fairseq.data import Dictionary
-
-UNKNOWN = "<unk>"
 
 
 def listed_words(path: Path, lower: bool = False) -> list[str]:
@@ -26,7 +24,7 @@ def listed_words(path: Path, lower: bool = False) -> list[str]:
         DataError: the file cannot be read, or has a symbol of fairseq's.
     """
     words = dict.fromkeys(parts[0] for parts in _lines(path, lower))
-    return [word for word in words if word != UNKNOWN and not is_filler(word)]
+    return [word for word in words if not is_symbol(word)]
 
 
 def listed_dictionary(path: Path, lower: bool = False) -> Dictionary:

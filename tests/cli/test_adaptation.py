@@ -3,8 +3,10 @@
 import json
 import logging
 import math
+import multiprocessing
 import re
 import shutil
+import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -119,14 +121,18 @@ def test_sums_that_are_not_1_are_an_error(ours, corpus, models, tmp_path, monkey
     assert re.search(r"probabilities do not sum to 1: [23]\.\de-05 off, more than 1\.0e-05", error)
 
 
-def test_reports_and_losses_are_the_same_with_any_number_of_workers(ours, corpus, models, tmp_path):
+def test_reports_and_losses_are_the_same_with_any_number_of_workers(ours, corpus, models, tmp_path, monkeypatch):
     options = ["--streams", "4", "--unigram-weight", "0.1", "--local-weight", "0.1", "--unbounded-weight", "0.1"]
     options += ["--split", "other=test", "valid=test1", "--losses"]
-    reports, losses = [], []
+    reports, losses, meanwhile = [], [], []
+    context, handler = multiprocessing.get_context("spawn"), signal.getsignal(signal.SIGINT)
+    begin = context.Pool
+    monkeypatch.setattr(context, "Pool", lambda *of: meanwhile.append(signal.getsignal(signal.SIGINT)) or begin(*of))
     for n in (1, 2):
         out, lines = tmp_path / f"{n}.json", tmp_path / f"{n}.tsv"
         reports.append(evaluate(ours, corpus / "union", models["tied"], out, *options, lines, "--workers", n)["texts"])
         losses.append({name: read_losses(tmp_path / f"{n}.{name}.tsv") for name in ("other", "valid")})
+    assert meanwhile == [signal.SIG_IGN] and signal.getsignal(signal.SIGINT) is handler  # workers say nothing of Ctrl-C
     one, two = (report["other"] for report in reports)
     assert one["all"]["impossible"] == two["all"]["impossible"] > 0 and one["all"]["perplexity"] == "inf"
     for part in ("all", "known", "new"):
