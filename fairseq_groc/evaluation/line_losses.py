@@ -38,7 +38,7 @@ def sums_by_line(adapted: Tensor, places: Tensor, parts: Mapping[str, Tensor], e
     for part in PARTS:
         own, losses = lines[parts[part]], losses_of(adapted[parts[part]])
         sums[part + TOKENS] = torch.bincount(own, minlength=len(ends)).double().numpy()
-        sums[part + NATS] = torch.bincount(own, losses, len(ends)).numpy()
+        sums[part + NATS] = torch.bincount(own, losses, len(ends)).double().numpy()  # integers where there is no token
     return sums
 
 

@@ -133,6 +133,7 @@ def test_reports_and_losses_are_the_same_with_any_number_of_workers(ours, corpus
         reports.append(evaluate(ours, corpus / "union", models["tied"], out, *options, lines, "--workers", n)["texts"])
         losses.append({name: read_losses(tmp_path / f"{n}.{name}.tsv") for name in ("other", "valid")})
     assert meanwhile == [signal.SIG_IGN] and signal.getsignal(signal.SIGINT) is handler  # workers say nothing of Ctrl-C
+    assert (tmp_path / "1.valid.tsv").read_text().count("\t0\t0.0\t") == 20  # no line has new words
     one, two = (report["other"] for report in reports)
     assert one["all"]["impossible"] == two["all"]["impossible"] > 0 and one["all"]["perplexity"] == "inf"
     for part in ("all", "known", "new"):
