@@ -114,8 +114,8 @@ def _lines(path: str) -> Iterator[str]:
         raise DataError(f"{path}: {why_no_file(Path(path))}")
     with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:  # a byte-order mark is no part of a name
         for number, line in enumerate(file, start=1):
+            if re.search("[\udc80-\udcff]", line):  # a byte that is not; first, as UTF-16 has NULs too
+                raise DataError(f"{path}:{number}: not UTF-8. Convert the file: iconv -f ENCODING -t UTF-8")
             if "\x00" in line:
                 raise DataError(f"{path}:{number}: has a NUL character. Is the file whole, and is it UTF-8?")
-            if re.search("[\udc80-\udcff]", line):  # a byte that is not
-                raise DataError(f"{path}:{number}: not UTF-8. Convert the file: iconv -f ENCODING -t UTF-8")
             yield line.removesuffix("\n")

@@ -63,6 +63,7 @@ def test_numbers_are_read_as_python_does():
         (b"a\tb\nx\ty\nx\n", r"t\.tsv:3: has 1 cell, and the first row names 2 columns"),
         (b"a\tb\nx\ty\tz\n", r"t\.tsv:2: has 3 cells, and the first row names 2 columns"),
         (b"a\nx\ny\x00\n", r"t\.tsv:3: has a NUL character"),
+        ("a\nx\n".encode("utf-16"), r"t\.tsv:1: not UTF-8"),  # as spreadsheets write it
         (b"a\r\nx\r\ny\xff\r\n", r"t\.tsv:3: not UTF-8\. Convert the file: iconv -f ENCODING -t UTF-8"),
     ],
 )
