@@ -85,7 +85,7 @@ def run(args: Namespace) -> None:
             shares = pool.starmap(share, [(args, worker) for worker in range(args.workers)])
             pool.close()  # they end by themselves: those that are killed leave semaphores, of which Python would warn
             pool.join()
-    reports = {}
+    reports, sums = {}, {}
     for name, split in texts.items():
         first, *_ = of_text = [found[name] for found in shares]
         arrays = map(np.concatenate, zip(*(found["scores"] for found in of_text), strict=True))  # one share after the other
@@ -93,10 +93,12 @@ def run(args: Namespace) -> None:
         parts = parts_of(scores.targets, torch.from_numpy(first["known"]))
         reports[name] = make_report(args, split, scores, parts, of_text)
         if args.losses:
-            write_losses(losses[name], sums_by_line(scores.adapted, scores.places, parts, first["ends"]), first["words"])
+            sums[name] = sums_by_line(scores.adapted, scores.places, parts, first["ends"])
     print(text_table(reports[""]) if "" in reports else texts_table(reports))
     for name, report in reports.items():
         print_notes(f"{name}: " if name else "", report, shares[0][name]["pieces"])
+    for name, path in losses.items():  # a disk that is full costs no printed figure
+        write_losses(path, sums[name], shares[0][name]["words"])
     if args.out:
         write_json(args.out, reports.get("", {"texts": reports}))
     for report in reports.values():
