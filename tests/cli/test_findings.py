@@ -567,4 +567,4 @@ def test_the_first_epochs_at_the_papers_size_are_those_of_the_released_logs_or_a
     assert all(of_seed in page for page in pages for of_seed in figures) and "--settings 1" in pages[0]
     plain, other = json.loads((RESULTS / "plain-awd-lstm.json").read_text()).values()
     assert [round(100 * (ours / theirs - 1)) for ours, theirs in zip(plain, released["tied"], strict=True)] == [7, -8, -9]
-    assert "{:.1f}, {:.1f} and {:.1f}".format(*plain) in pages[1] and f"has {other[0]}." in pages[1]
+    assert "{:.1f}, {:.1f} and {:.1f}".format(*plain) in pages[1] and f"has {other[0]:.1f}." in pages[1]
