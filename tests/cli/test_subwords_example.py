@@ -137,7 +137,7 @@ def test_uncertain_words_are_paid_in_full(example, monkeypatch):
     symbols = ["<s>", "<pad>", "</s>", "<unk>", "▁z", "e", "b"]
     task = Namespace(dictionary=Namespace(symbols=symbols, unk=lambda: 3))
     monkeypatch.setattr(bits, "open_split", lambda args: (Namespace(task=task, models=[None]), None))
-    scores = Namespace(targets=[torch.tensor([4, 5, 6, 2])], adapted=[torch.full((4,), -5 * math.log(2))])
+    scores = Namespace(targets=torch.tensor([4, 5, 6, 2]), adapted=torch.full((4,), -5 * math.log(2)))
     monkeypatch.setattr(bits, "score", lambda *args: scores)
     args = Namespace(tokens_per_sample=10, pieces=True, raw="raw.txt", data="data")
     ((words, end),), tokens, _ = bits.of_data(args, ["zeb"])

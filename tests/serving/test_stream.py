@@ -80,9 +80,9 @@ def test_copies_share_what_was_read(make, monkeypatch):
     scorer, passes = make("groc_lstm_lm", "tied", ALL), []
     scorer.decoder.encoder.register_forward_hook(lambda *_: passes.append(1) and None)
     stream = scorer.stream()
-    first = weakref.ref(stream._place)
+    first = weakref.ref(stream._prefix)
     stream.score(["cat", "lion"])
-    assert first() is None  # a long stream holds the last place alone
+    assert first() is None  # a long stream holds the last prefix alone
     twins = [stream.copy() for _ in range(5)]
     found = [twin.score(word) for twin, word in zip(twins, ["cat", "lion", "swim", "run", "cat"], strict=True)]
     assert len(passes) == 3 and found[0] == found[4] and len(set(found)) == 4
